@@ -67,8 +67,8 @@ ui: $(INSTALLED) ## MLflow in a browser, on this machine alone: http://127.0.0.1
 	exec $(PYTHON) -m mlflow server \
 	  --backend-store-uri "$${MLFLOW_TRACKING_URI:-sqlite:///mlflow.db}" --workers 1 --host 127.0.0.1 --port $${PORT:-5000}
 
-faults: $(INSTALLED) ## play 130 faults over a running experiment, here and on a Slurm of its own (SEED=0 LOCAL=100 SLURM=30); an hour
-	@PYTHONPATH=src $(PYTHON) -m tests.faults.campaign --seed $${SEED:-0} --local $${LOCAL:-100} --slurm $${SLURM:-30}
+faults: $(INSTALLED) ## play COUNT=100 faults over a running experiment (SEED=0); half an hour
+	@PYTHONPATH=src $(PYTHON) -m tests.faults.campaign --seed $${SEED:-0} --count $${COUNT:-100}
 
 fuzz: $(INSTALLED) ## COUNT=10000 drawn files, trees, archives and partitions (SEED=0): none may end in a traceback
 	@PYTHONPATH=src $(PYTHON) -m tests.fuzz.campaign --count $${COUNT:-10000} --seed $${SEED:-0}

@@ -16,7 +16,16 @@ from tests.once import once
 
 Edit = Callable[[str, str, str], None]
 ROOT = Path(__file__).parents[1]
-SLOWEST = ("faults", "slurm", "workflow", "test_examples.py", "tracking", "training", "test_every_leaf.py")
+SLOWEST = (
+    "faults",
+    "slurm",
+    "workflow",
+    "test_examples.py",
+    "tracking",
+    "training",
+    "contract",
+    "test_every_leaf.py",
+)
 
 
 def pytest_configure() -> None:

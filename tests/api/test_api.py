@@ -5,25 +5,21 @@ from __future__ import annotations
 import doctest
 import json
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import torch
 
 import fedshift
 from fedshift.analysis.collection.collect import collect
-from fedshift.api._arguments import plain
 from fedshift.common.errors import FedshiftError
 from fedshift.storage.rundir import RunDirectory
 from fedshift.storage.workspace import Workspace
-from fedshift.training.device import PRETEND
 from tests.conftest import ROOT, clone
 from tests.data.conftest import plant
 from tests.once import once
@@ -104,6 +100,7 @@ def _columns_are_those_of_the_page(home: Path, run: fedshift.Run) -> None:
         assert pq.read_schema(path).names == listed, title
 
 
+@pytest.mark.slow
 def test_the_examples_of_the_functions_run(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from fedshift.api import finished, images, runs
 
@@ -126,18 +123,6 @@ def test_mistakes_are_named(home: Path) -> None:
         fedshift.results("tooy", root=home)
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
-def test_a_gpu_that_is_not_there_is_missed_before_anything_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv(PRETEND, raising=False)
-    run = fedshift.Run(Workspace(tmp_path), RunDirectory(tmp_path))
-    with pytest.raises(FedshiftError, match="no working CUDA on"):
-        fedshift.evaluate(run, "confusion", device="cuda")
-    with pytest.raises(FedshiftError, match="unknown device 'gpu'"):
-        fedshift.evaluate(run, "confusion", device="gpu")
-
-
 @pytest.mark.parametrize(("trained", "last"), [({"rounds": 4}, 4), ({}, 5)])
 def test_the_last_round_is_the_one_that_was_trained(
     tmp_path: Path, trained: dict[str, int], last: int
@@ -148,27 +133,6 @@ def test_the_last_round_is_the_one_that_was_trained(
     (tmp_path / "metrics.parquet").write_bytes(b"PAR1PAR1")
     run = fedshift.Run(Workspace(tmp_path), RunDirectory(tmp_path))
     assert (run.round(), run.round("best_first"), run.round("best_later")) == (last, 3, 2)
-
-
-def test_types_are_frames(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(home)
-    run = fedshift.run("fedavg", "digits", "ink", rounds=2, protocol="digits", settings={"local.lr": 0.1})
-    assert all(isinstance(frame, pd.DataFrame) for frame in (run.metrics, run.statistics))
-    with pytest.raises(FedshiftError, match="fedavg records no diagnostics"):
-        _ = run.diagnostics
-
-
-def test_values_become_plain() -> None:
-    odd = {"a": (np.int64(1), np.float32(0.5), np.bool_(True)), "b": torch.tensor([1, 2]), "c": range(2), "d": Path("x"), "e": pd.Series(["y"]), "f": None, "g": torch.tensor(3), "h": np.array(0.5)}  # fmt: skip
-    assert plain(odd) == {"a": [1, 0.5, True], "b": [1, 2], "c": [0, 1], "d": "x", "e": ["y"], "f": None, "g": 3, "h": 0.5}  # fmt: skip
-    assert [type(value) for value in plain(odd)["a"]] == [int, float, bool]
-
-
-def test_the_run_that_a_set_aside_one_was_trained_again_as_is_the_one_of_the_digest(home: Path) -> None:
-    run = fedshift.run("fedavg", "digits", "ink", seed=6, rounds=0, root=home)
-    aside = shutil.copytree(run.path, run.path.with_name(f"{run.digest}-0dd0c0de"))
-    assert fedshift.load_run(run.digest, root=home).path.samefile(run.path)
-    shutil.rmtree(aside)
 
 
 def test_what_callers_have_at_hand_is_taken(
@@ -196,16 +160,12 @@ def test_what_callers_have_at_hand_is_taken(
     ("given", "message"),
     [
         ({"seed": 1.5}, "seed"),
-        ({"seed": [0, 1]}, "seed"),
         ({"seed": np.arange(2)}, "seed"),
         ({"seed": True}, "must be a number, not true or false"),
-        ({"seed": object()}, "seed: cannot be of type object"),
         ({"rounds": np.float64("nan")}, "rounds"),
         ({"data": 7}, "data: cannot be of type int"),
-        ({"data": {"a": 1}}, "data: cannot be of type dict"),
         ({"data": Path("/no/such/tree")}, "there is no folder '/no/such/tree'"),
         ({"settings": {"local.lr": np.array([0.1, 0.2])}}, "local.lr"),
-        ({"settings": {3: 1}}, "3"),
         ({"settings": [("local.lr", 1)]}, "settings: cannot be of type list"),
         ({"target": 3}, "target"),
     ],
@@ -260,13 +220,3 @@ def test_a_client_without_a_test_image_has_no_part_in_id(
     frame = fedshift.results("tiny", root=root)
     assert frame["clients"].tolist() == [f"{tested[0]} of 2"]
     assert frame["id"].tolist() == pytest.approx([expected.get("id", float("nan"))], nan_ok=True)
-
-
-def test_no_round_is_best_without_validation(tmp_path: Path) -> None:
-    summary = {"digest": "d", "spec": {"federation": {"rounds": 5}}, "best_round": {}}
-    (tmp_path / "summary.json").write_text(json.dumps(summary))
-    (tmp_path / "metrics.parquet").write_bytes(b"PAR1PAR1")
-    run = fedshift.Run(Workspace(tmp_path), RunDirectory(tmp_path))
-    assert run.round() == 5
-    with pytest.raises(FedshiftError, match="validation"):
-        run.round("best_first")

@@ -260,6 +260,7 @@ def test_what_a_merge_left_is_told_and_cleared(here: Workspace) -> None:
     assert not old.path.exists() and len(store.files(here)) == 2
 
 
+@pytest.mark.slow
 def test_the_projects_own_archive_is_whole() -> None:
     done(fedshift(ROOT, "archive", "--check"))
 

@@ -52,6 +52,7 @@ def test_a_partition_that_cannot_be_made_leaves_its_runs_alone(
     assert not (project / run.directory).exists()
 
 
+@pytest.mark.slow
 def test_a_folder_of_experiments_is_all_in_it(project: Path) -> None:
     """Except a tuned one whose settings are not chosen."""
     folder = sorted(path.stem for path in (project / "experiments" / "unified").glob("*.yaml"))

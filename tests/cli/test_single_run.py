@@ -59,6 +59,7 @@ def on_a_terminal(root: Path, arguments: list[str], after: str = "") -> tuple[in
     return process.wait(), output
 
 
+@pytest.mark.slow
 def test_it_is_stopped_and_goes_on_and_is_the_experiments_run(project: Path) -> None:
     status, output = on_a_terminal(project, ASKED, after=r"round 2 of 3")
     assert status == 143 and "the same command goes on from there" in output, output
@@ -81,6 +82,7 @@ def test_it_is_stopped_and_goes_on_and_is_the_experiments_run(project: Path) -> 
     assert f"run:  {run.path}" in again
 
 
+@pytest.mark.slow
 def test_planned_runs_stop_by_ctrl_c_with_a_checkpoint(project: Path) -> None:
     (project / "experiments" / "same.yaml").write_text(DECLARED)
     plan = done(called(project, "plan", "same", "--print", "path")).strip()

@@ -87,17 +87,16 @@ def test_who_asks_while_it_gets_its_name_builds_nothing(
     assert {path.name: path.read_text() for path in folder.iterdir()} == {"content": "first"}
 
 
-@pytest.mark.parametrize(("mask", "mode"), [("002", 0o664), ("077", 0o600)])
-def test_who_may_read_a_file_the_umask_says(tmp_path: Path, mask: str, mode: int) -> None:
+def test_who_may_read_a_file_the_umask_says(tmp_path: Path) -> None:
     """Tensors too, which safetensors writes for their owner alone."""
     program = """
 import sys; from pathlib import Path; import torch
 from fedshift.common.files import write_json; from fedshift.common.tensors import write_tensors
 write_json(Path(sys.argv[1], "a"), {}); write_tensors(Path(sys.argv[1], "b"), {"x": torch.ones(2)}, {})
 """
-    command = ["sh", "-c", f'umask {mask}; exec "$@"', "sh", sys.executable, "-c", program, str(tmp_path)]
+    command = ["sh", "-c", 'umask 002; exec "$@"', "sh", sys.executable, "-c", program, str(tmp_path)]
     subprocess.run(command, check=True)
-    assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {mode}
+    assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o664}
 
 
 def test_a_torn_json_file_is_named(tmp_path: Path) -> None:
@@ -133,13 +132,13 @@ def end(process: subprocess.Popen[str]) -> None:
     process.communicate()
 
 
-@pytest.mark.parametrize("before", ["free", "killed", "torn"])
+@pytest.mark.parametrize("before", ["killed", "torn"])
 def test_of_eight_processes_one_wins(before: str, tmp_path: Path) -> None:
     path = tmp_path / "lock.json"
     if before == "killed":
         end(held(path))
         assert path.exists() and holder(path) is None
-    elif before == "torn":
+    else:
         path.write_bytes(b'{"host')
     every = [start(path) for _ in range(8)]
     for _ in range(300):

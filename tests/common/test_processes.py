@@ -120,16 +120,3 @@ def test_a_home_that_is_no_folder_is_replaced(
     caches = tmp_path / ".cache"
     assert os.environ["HOME"] == os.environ["XDG_CACHE_HOME"] == str(caches) and caches.is_dir()
     assert not Path("/nowhere").exists()
-
-
-def test_dvc_and_matplotlib_work_without_a_home(environment: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    pytest.importorskip("dvc")
-    environment.setenv("HOME", "/dev/null")
-    spare_home(tmp_path)
-    for words in (
-        ["-m", "dvc", "init", "--no-scm", "-q"],
-        ["-m", "dvc", "status"],
-        ["-c", "import matplotlib"],
-    ):
-        done = subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True)
-        assert done.returncode == 0 and "Not a directory" not in done.stderr, done.stderr

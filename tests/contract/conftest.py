@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-SPANNING = {"central", "ditto", "fdse", "fedbn", "feddg", "fediir", "hfedf", "scaffold", "stablefdg"}
+SPANNING = {"ditto", "fdse", "hfedf", "scaffold", "stablefdg"}
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -139,8 +139,6 @@ def said(workspace: Workspace, name: str, tree: Path, lists: Path | None = None)
     [
         ("A/x/0.png y", "A/y/0.png x"),  # the names are swapped
         ("A/x/0.png 0", "A/x/1.png 1", "A/y/0.png 1"),
-        ("A/x/0.png 0", "A/y/0.png 0"),
-        ("A/x/0.png x", "A/x/1.png y"),
     ],
 )
 def test_labels_that_contradict_the_folders_are_named(
@@ -158,10 +156,8 @@ def test_labels_that_contradict_the_folders_are_named(
     ("labels", "encoding", "end"),
     [
         (("", ""), "utf-8", "\n"),
-        ((" 7", " 3"), "utf-8-sig", "  \r\n"),
         ((" x", " y"), "utf-16", "\r"),
-        ((" n01", " n02"), "utf-8", "\r\n"),
-        ((",1", ",2"), "utf-8", "\n"),
+        ((",1", ",2"), "utf-8-sig", "  \r\n"),
     ],
 )
 def test_lists_of_any_system(

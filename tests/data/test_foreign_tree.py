@@ -188,16 +188,6 @@ def test_a_tree_that_is_none_is_refused_at_once(
     assert not list((project / "data/raw/folder").iterdir())
 
 
-def test_an_archive_with_an_outer_folder(project: Path, tmp_path: Path) -> None:
-    packed = tmp_path / "packed"
-    plant(packed / "My Pictures", ["day", "night"], ["cat", "red car"], each=1)
-    (packed / "__MACOSX" / "My Pictures" / "day").mkdir(parents=True)
-    (packed / "read me.txt").write_text("how to cite")
-    told = fetched(project, Path(shutil.make_archive(str(tmp_path / "archive"), "zip", packed)))
-    assert "domains (2): day, night; classes (2): cat, red car" in told
-    assert prepared(project)[1] == [f"{domain}/{label}/0.png" for domain in ("day", "night") for label in ("cat", "red car")]  # fmt: skip
-
-
 FETCHING = ("fetch", "folder", "--release", "mine")
 
 
@@ -254,14 +244,6 @@ def test_broken_images_are_left_out_and_named(sound: Path, root: Path) -> None:
     done(fedshift(root, "prepare", "folder", "--release", "mine", "--px", "8"))
     (folder,) = filter(Path.is_dir, (root / "data" / "prepared" / "folder").iterdir())
     assert load_prepared(folder).pixels.shape == (9, 8, 8, 3)
-
-
-def test_a_torn_note_is_named(sound: Path, root: Path) -> None:
-    (sound / "day" / "cat" / "1.png").write_bytes(b"no image")
-    done(fedshift(root, *FETCHING, "--from", str(sound), "--skip-broken"))
-    (root / "data" / "raw" / "folder" / "mine.left_out.json").write_text('{"bro')
-    told = fedshift(root, "verify", "folder", "--release", "mine")
-    refused(told, "mine.left_out.json", "is not whole", "Give --ignore and --skip-broken again")
 
 
 def test_each_step_is_seen(workspace: Workspace, tmp_path: Path) -> None:

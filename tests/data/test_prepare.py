@@ -26,10 +26,10 @@ from fedshift.common.registry import get
 from fedshift.data import prepare as module
 from fedshift.data.augment import Augment, Evaluate
 from fedshift.data.fetch import fetch
-from fedshift.data.load import load, mapped
+from fedshift.data.load import load
 from fedshift.data.partition import load_partition, partition
 from fedshift.data.plots import plot_counts, plot_domains, plot_partition
-from fedshift.data.prepare import load_prepared, map_pixels, prepare
+from fedshift.data.prepare import load_prepared, prepare
 from fedshift.data.verify import write_manifest
 from fedshift.federation.samples import Samples
 from fedshift.spec import Prepare, RunSpec, Source, parse
@@ -102,27 +102,6 @@ def test_other_images_under_the_same_release_are_refused(workspace: Workspace, t
         prepare(workspace, "folder", "mine", PX)
 
 
-def test_images_beyond_the_memory_of_the_machine_are_read_from_the_map(tmp_path: Path) -> None:
-    """Sparse: zeros that take no disk, but for one row near the end."""
-    n, row = 2 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // (64 * 64 * 3), 64 * 64 * 3
-    write_columns(tmp_path / "index.parquet", pd.DataFrame({"label": [0]}), {})
-    with open(tmp_path / "images.npy", "wb") as file:
-        header = {"shape": (n, 64, 64, 3), "fortran_order": False, "descr": "|u1"}
-        np.lib.format.write_array_header_1_0(file, header)
-        file.flush()
-        start = file.tell()
-        file.truncate(start + n * row)
-        file.seek(start + (n - 2) * row)
-        file.write(b"\7" * row)
-    pixels = map_pixels(tmp_path)
-    evaluate = Evaluate(64, 64, "unit")
-    labels = torch.zeros(1, dtype=torch.int64).expand(n)
-    samples = Samples(mapped(pixels), labels, Augment("none", 64, 64, "unit"), evaluate)
-    assert samples.pixels.data_ptr() == pixels.ctypes.data  # no copy
-    taken, _ = samples.take(torch.tensor([5, n - 2]))
-    assert taken.sum(dim=(1, 2, 3)).tolist() == [0, 7 * row]
-
-
 def test_large_maps_stay_on_the_host() -> None:
     pixels = torch.zeros(3, 2, 2, 3, dtype=torch.uint8)
     told = (pixels, torch.zeros(3, dtype=torch.int64), Augment("none", 2, 2, "unit"), Evaluate(2, 2, "unit"))
@@ -162,6 +141,23 @@ def killed(workspace: Workspace, jobs: int) -> None:
     pytest.fail("processes of a killed prepare live on")
 
 
+def interrupted(workspace: Workspace) -> None:
+    """A prepare that ends at the same place by Ctrl-C."""
+    reached, calls = module.Progress.reached, list[int]()
+
+    def until_the_third(self: module.Progress, done: int, file: int, now: bool) -> None:
+        calls.append(done)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        reached(self, done, file, now)
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(module, "CHUNK", 2)
+        patch.setattr(module, "SAVE_SECONDS", 0.0)
+        patch.setattr(module.Progress, "reached", until_the_third)
+        prepare(workspace, "folder", "mine", PX, jobs=1)
+
+
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The paths of images that are decoded from now on in this process."""
     decoded: list[str] = []
@@ -198,7 +194,7 @@ def test_a_killed_prepare_goes_on_where_it_was(
 def test_what_was_begun_with_other_images_starts_anew(
     workspace: Workspace, tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    killed(workspace, 1)
+    interrupted(workspace)
     draw(tree / "A" / "x" / "0.png", 99)
     write_manifest(workspace, "folder", "mine")
     decoded = counted(monkeypatch)
@@ -212,7 +208,7 @@ def test_what_was_begun_with_other_images_starts_anew(
 def test_a_full_disk_is_said_at_once_and_keeps_what_was_done(
     workspace: Workspace, tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    killed(workspace, 1)
+    interrupted(workspace)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=0))
     decoded = counted(monkeypatch)
     with pytest.raises(FedshiftError, match=r"images\.npy: needs 0\.0 GB more") as error:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 from PIL import Image
 
 from fedshift.data.datasets.office_caltech10 import OfficeCaltech10
@@ -19,7 +16,6 @@ from fedshift.data.partition import divide
 from fedshift.data.prepare import load_prepared
 from fedshift.data.verify import stamp_path, verify
 from fedshift.storage.workspace import Workspace
-from tests.conftest import ROOT
 from tests.data.test_partition import make_spec
 from tests.verbs import done, fedshift
 
@@ -100,17 +96,3 @@ def trained_and_seen(index: pd.DataFrame, groups: str) -> tuple[int, int]:
     split = divide(index, spec.model_copy(update={"partition": division}))["split"]
     known = set(index.loc[split == "train", "group"]) - {-1}
     return int((split == "train").sum()), int(index.loc[split == "test", "group"].isin(known).sum())
-
-
-@pytest.mark.parametrize("name", ["pacs", "office_caltech10"])
-def test_dvc_pointers_name_the_real_files(name: str, shared: Path) -> None:
-    root = shared / "data" / name
-    files = sorted(path for path in root.rglob("*") if path.is_file())
-    listed = [
-        {"md5": hashlib.md5(path.read_bytes()).hexdigest(), "relpath": path.relative_to(root).as_posix()}
-        for path in files
-    ]
-    listed.sort(key=lambda file: file["relpath"])  # as DVC writes a folder's .dir file
-    (pointer,) = yaml.safe_load((ROOT / "data" / "raw" / name / "original.dvc").read_text())["outs"]
-    assert pointer["md5"] == f"{hashlib.md5(json.dumps(listed, sort_keys=True).encode()).hexdigest()}.dir"
-    assert (pointer["nfiles"], pointer["size"]) == (len(files), sum(path.stat().st_size for path in files))

@@ -131,37 +131,34 @@ def test_no_other_decoder_of_pillow_is_asked(tmp_path: Path, kind: str) -> None:
         Folder().image(tmp_path, "A/x/0.jpg")
 
 
-def drawing(mode: str, ink: int, fill: int | None = None) -> Image.Image:
-    """A square of one shade, on a ground that is wholly transparent, as image editors save it."""
-    image = Image.new("LA", (16, 16), (ink if fill is None else fill, 0))
-    image.paste((ink, 255), (4, 4, 10, 12))
-    return image.convert(mode)
+def drawing() -> Image.Image:
+    """A black square on a ground that is wholly transparent, as image editors save it."""
+    image = Image.new("RGBA", (16, 16), (0, 0, 0, 0))
+    image.paste((0, 0, 0, 255), (4, 4, 10, 12))
+    return image
 
 
-@pytest.mark.parametrize("case", ["P", "GIF", "1", "RGB", "half"])
+@pytest.mark.parametrize("case", ["P", "GIF", "RGB", "half"])
 def test_every_form_of_transparency_is_seen(tmp_path: Path, case: str) -> None:
     folder = tmp_path / "a" / "x"
     folder.mkdir(parents=True)
-    ground, ink = 255, 0
-    if case == "LA":
-        drawing("LA", 0).save(folder / "0.png")
-    elif case == "P":
-        drawing("RGBA", 0).quantize(8).save(folder / "0.png")
+    ink = 0
+    if case == "P":
+        drawing().quantize(8).save(folder / "0.png")
     elif case == "GIF":
-        drawing("RGBA", 0).save(folder / "0.gif")
+        drawing().save(folder / "0.gif")
     elif case == "half":
         image = Image.new("RGBA", (16, 16), (0, 0, 0, 0))
         image.paste((0, 0, 0, 128), (4, 4, 10, 12))
         image.save(folder / "0.png")
         ink = 127
     else:  # one colour is transparent (PNG's tRNS)
-        image = Image.new(case, (16, 16), 0 if case == "1" else (9, 9, 9))
-        image.paste(1 if case == "1" else (0, 0, 0), (4, 4, 10, 12))
-        image.save(folder / "0.png", transparency=0 if case == "1" else (9, 9, 9))
-        ground, ink = (0, 255) if case == "1" else (255, 0)  # white on nothing
+        image = Image.new(case, (16, 16), (9, 9, 9))
+        image.paste((0, 0, 0), (4, 4, 10, 12))
+        image.save(folder / "0.png", transparency=(9, 9, 9))
     (path,) = folder.iterdir()
     pixels = np.asarray(Folder().image(tmp_path, f"a/x/{path.name}"))
-    assert (pixels[0, 0] == ground).all() and (pixels[6, 6] == ink).all()
+    assert (pixels[0, 0] == 255).all() and (pixels[6, 6] == ink).all()
 
 
 def test_a_folder_of_the_users_own_is_called_like_itself(
@@ -198,7 +195,7 @@ def test_a_tree_may_be_given_a_name(tmp_path: Path) -> None:
             address(f"folder:{name}={tmp_path}")
 
 
-@pytest.mark.parametrize("suffix", ["jfif", "jpe", "JPG"])
+@pytest.mark.parametrize("suffix", ["jfif", "JPG"])
 def test_a_jpeg_may_have_any_of_its_suffixes(tmp_path: Path, suffix: str) -> None:
     draw(tmp_path / "A" / "x" / "0.jpg").rename(tmp_path / "A" / "x" / f"0.{suffix}")
     assert list(Folder().index(tmp_path)["path"]) == [f"A/x/0.{suffix}"]

@@ -75,15 +75,6 @@ def test_dvc_sees_the_raw_tree_of_every_data_set(project: Path) -> None:
     assert sorted(listed) == sorted(f"?? data/raw/{name}" for name in releases)  # no image and no manifest
 
 
-def test_the_project_s_own_pointers_are_seen() -> None:
-    if not (ROOT / ".git").exists():
-        pytest.skip("not a git checkout")
-    tracked = git(ROOT, "ls-files", "data/raw/*.dvc").split()
-    with Repo(str(ROOT)) as repo:
-        seen = {stage.path for stage in repo.index.stages}
-    assert len(tracked) >= 2 and seen >= {str(ROOT / name) for name in tracked}
-
-
 def test_own_images_are_versioned_and_travel_to_another_clone(project: Path, tmp_path: Path) -> None:
     tree, elsewhere = plant(tmp_path / "tree", "AB", "xy"), plant(tmp_path / "elsewhere", "C", "xy")
     (tree / "C").symlink_to(elsewhere / "C")

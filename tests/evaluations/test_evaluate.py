@@ -150,20 +150,6 @@ def test_by_hand(finished: Path) -> None:
         evaluated(Workspace(finished), "tiny", "confusion")
 
 
-def test_runs_that_kept_nothing_name_the_cure(project: Path) -> None:
-    declare(project, methods={"fedavg": None}, evaluations=[], axes={"target": ["plain"], "seed": [0]})
-    text = yaml.safe_load((project / "experiments" / "tiny.yaml").read_text())
-    text["spec"]["evaluation"] = {"keep": "none"}
-    (project / "experiments" / "tiny.yaml").write_text(yaml.safe_dump(text))
-    path = project / done(fedshift(project, "plan", "tiny", "--print", "path")).strip()
-    done(fedshift(project, "partition", "--plan", str(path)))
-    (run,) = planfile.runs(path)
-    done(fedshift(project, "train", run.digest, "--plan", str(path)))
-    said = fedshift(project, "evaluate", "tiny", "confusion")
-    assert said.exit_code == 1 and "Traceback" not in said.output
-    assert f"error: {project / run.directory}: kept no weights\n  Train it with" in said.output
-
-
 def test_a_run_without_weights_leaves_the_others_alone(finished: Path) -> None:
     first, *others = (run.path for run in Workspace(finished).runs())
     shutil.rmtree(first / "weights")

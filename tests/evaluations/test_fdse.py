@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import math
 
-import pytest
 import torch
 from torch import Tensor
 
-from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get
-from fedshift.evaluations import fdse
 from fedshift.federation.layout import Layout, Network
 from fedshift.methods.fdse.block import DSEBlock
 from fedshift.testing.toys import method
@@ -80,47 +77,3 @@ def test_two_epochs_of_two_batches_are_algorithm_3() -> None:
     personal, local, rest = parts(layout)
     assert (net.row != before)[personal].float().mean() > 0.9 and (net.row != before)[local].all()
     assert torch.equal(net.row[rest], before[rest])  # S: bit for bit
-
-
-def test_step_zero_changes_only_the_statistics_of_bn_dse() -> None:
-    net, layout = decomposed()
-    before = net.row.clone()
-    run(net, layout, images(8), lr=0.0)
-    _, local, _ = parts(layout)
-    assert torch.equal(net.row[~local], before[~local]) and (net.row != before)[local].all()
-
-
-def test_zero_gradient_leaves_personal_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
-    net, layout = decomposed()
-    before = net.row.clone()
-    term = fdse.Alignment.term
-    monkeypatch.setattr(fdse.Alignment, "term", lambda self: 0 * term(self))
-    run(net, layout, images(8), lr=10.0)
-    personal, local, rest = parts(layout)
-    assert torch.equal(net.row[personal | rest], before[personal | rest])
-    assert (net.row != before)[local].all()
-
-
-def test_it_brings_the_target_nearer_to_the_global_statistics() -> None:
-    def distance(net: Network, x: Tensor) -> float:
-        model = net.model.eval()
-        blocks = [module for module in model.modules() if isinstance(module, DSEBlock)]
-        for block in blocks:
-            block.dse.train()
-        with torch.no_grad():
-            model(x)
-        pairs = [
-            (b.deskewed.mean((0, 2, 3)), b.dfe.bn.running_mean) for b in blocks if b.deskewed is not None
-        ]
-        return sum(float((a - b).square().mean()) for a, b in pairs)
-
-    net, layout = decomposed()
-    before = distance(net, images(12))
-    run(net, layout, images(12), epochs=20, lr=10.0, batch=12)
-    assert distance(net, images(12)) < 0.7 * before
-
-
-def test_other_networks_are_refused() -> None:
-    net, layout = network(lambda: get("models", "digits_cnn")(4, 32))
-    with pytest.raises(FedshiftError, match="no DSE module to adapt\n  Choose a run of the method fdse"):
-        run(net, layout, images(4))

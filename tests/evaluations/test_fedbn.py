@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get
 from fedshift.evaluations._adaptation import Adaptation
 from fedshift.federation.layout import Layout, Network, initial
@@ -72,9 +71,3 @@ def test_dropout_does_not_draw() -> None:
     adaptation("fedbn", "fedavg").adapt(net, layout, lambda size: iter(images(4).split(size)))
     assert torch.equal(torch.get_rng_state(), state)
     assert not net.model.neck[1].training
-
-
-def test_network_without_batch_norm_is_refused() -> None:
-    net, layout = network(lambda: get("models", "hfedf_cnn")(4, 32))
-    with pytest.raises(FedshiftError, match="hfedf_cnn has no batch normalisation to adapt"):
-        adaptation("fedbn", "fedavg").adapt(net, layout, lambda size: iter(images(4).split(size)))

@@ -52,9 +52,7 @@ MISTAKES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     (changed(run="fdsee"), (f"{ROW}.run", "unknown method of this experiment 'fdsee'", "mean 'fdse'?")),
     (changed(name="fedbm"), (ROW, "unknown evaluation 'fedbm'", "Did you mean 'fedbn'?")),
     (changed(params={"epoch": 2}), (ROW, "unknown key 'epoch' of fdse", "Did you mean 'epochs'?")),
-    (changed(params={"epochs": "few"}), (ROW, "'epochs' of fdse", "Got 'few'")),
     (changed(params={"batch": 1}), (ROW, "'batch' of fdse", "greater than or equal to 2", "Got 1")),
-    (changed(run="fedbn", name="fedbn", params={"batch": 0}), (ROW, "'batch' of fedbn", "Got 0")),
     (changed(run="fedbn"), (ROW, "the model has no DSE module to adapt", "Choose a run of the method fdse")),
     ({"adapt": {"fdse": {"run": "fdse", "name": "fdse"}}}, ("adapt.fdse", "is the name of a method, too")),
     ({"adapt": {"more": {"run": "fdse"}}}, ("'adapt.more.name' is missing",)),
@@ -70,10 +68,6 @@ MISTAKES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ),
     ({"evaluations": [{"features": {"images": 0}}]}, (ASKED, "images must be 1 or more")),
     *(
-        ({"evaluations": [{name: {"images": 0}}]}, (ASKED, f"'images' of {name}", "Got 0"))
-        for name in OF_CLIENTS
-    ),
-    *(
         ({"evaluations": [{name: {"splits": ["target"]}}]}, (ASKED, f"'splits.0' of {name}", "Got 'target'"))
         for name in OF_CLIENTS
     ),
@@ -88,6 +82,13 @@ MISTAKES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
             "axes": {"target": ["plain"], "label": {"key": "local.lr", "values": [0.1]}},
         },
         ("axes.label", "is a column of what the evaluation 'features' gives", "another name"),
+    ),
+    (
+        {
+            "methods": {"fedavg": {"model": {"name": "hfedf_cnn"}}},
+            "adapt": {"fedavg-adapted": {"run": "fedavg", "name": "fedbn"}},
+        },
+        ("hfedf_cnn has no batch normalisation to adapt",),
     ),
     ({"axes": {"seed": [0]}}, (ROW, "holds out no domain to adapt to", "one target")),
     ({"axes": {"target": [["plain", "texture"]]}}, (ROW, "holds out two domains")),
@@ -108,12 +109,6 @@ def test_mistakes_are_told_by_the_plan(
 ) -> None:
     declared(project, **mistake)
     refused(fedshift(project, "plan", "tiny"), *parts)
-
-
-def test_a_model_without_batch_normalisation_is_refused_before_it_is_trained(project: Path) -> None:
-    row = {"fedavg-adapted": {"run": "fedavg", "name": "fedbn"}}
-    declared(project, methods={"fedavg": {"model": {"name": "hfedf_cnn"}}}, adapt=row)
-    refused(fedshift(project, "plan", "tiny"), "hfedf_cnn has no batch normalisation to adapt")
 
 
 def test_adapted_cells_follow_the_methods_and_start_from_the_round_shown(project: Path) -> None:
@@ -166,6 +161,7 @@ def test_minutes_of_a_job(project: Path) -> None:
     assert job.evaluating([run, run], 24, attempt=2) == 5 + 2 * 2 * (1 + 5)
 
 
+@pytest.mark.slow
 def test_an_experiment_by_the_verbs(project: Path) -> None:
     """Of two runs one is finished: it is adapted, the other one named; then both are, and the first is not adapted again."""
     both = TINY["adapt"] | {"fedbn-adapted": {"run": "fedbn", "name": "fedbn"}}
@@ -210,9 +206,6 @@ def test_an_experiment_by_the_verbs(project: Path) -> None:
 def test_what_goes_together(project: Path) -> None:
     declared(project, adapt={})
     refused(fedshift(project, "evaluate", "tiny"), "tiny.yaml", "evaluates nothing", "`evaluations`")
-    refused(
-        fedshift(project, "evaluate", "tyni"), "there is no experiment 'tyni'", "fedshift list experiments"
-    )
     refused(
         fedshift(project, "evaluate", "tiny", "--full-domain"), "are of one evaluation", "Name an EVALUATION"
     )

@@ -204,6 +204,7 @@ def target_sizes(federation: Federation) -> set[int]:
     return {row["n"] for row in federation.records.rows if row["split"] == "target"}
 
 
+@pytest.mark.slow
 def test_stablefdg_draws_ten_of_thirty_clients_of_one_domain(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -225,10 +226,6 @@ def test_stablefdg_draws_ten_of_thirty_clients_of_one_domain(
     assert {limit for limit, _, _ in seen.clipped} == {None}
     assert seen.federation.server.p.tolist() == pytest.approx([0.1] * 10)  # uniform, not by size
     assert target_sizes(seen.federation) == {445}
-
-
-def test_every_protocol_is_run_here() -> None:
-    assert {*BY_HAND, "stablefdg", "stablefdg_multi"} == set(load.protocols(Workspace(ROOT)))
 
 
 def test_all_methods_resolve_alike_under_the_unified_protocol(project: Path) -> None:

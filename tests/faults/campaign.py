@@ -1,6 +1,6 @@
 """Plays seeded faults over a running experiment, and compares what is left with an undisturbed run's, bit for bit.
 
-python -m tests.faults.campaign [--seed 0] [--local 100] [--slurm 30] [--rounds 10]
+python -m tests.faults.campaign [--seed 0] [--count 100] [--rounds 10]
 
 The seed decides the order of the faults, their victims and the pauses between them.
 """
@@ -22,12 +22,10 @@ from tqdm import tqdm
 
 from tests.faults.arrived import assert_each_point_once
 from tests.faults.disk import why_none
-from tests.faults.faults import LOCAL, SLURM, fill_disk, read_only
-from tests.faults.on_slurm import lose_node
+from tests.faults.faults import ALL, fill_disk, read_only
 from tests.faults.processes import of_folder, until
 from tests.faults.scene import IN_PEACE, RUNS, Missed, Scene, staged, undisturbed
 from tests.faults.strikes import Fault
-from tests.slurm.cluster import missing, own_host_names
 from tests.slurm.results import assert_same, finished
 from tests.workflow.checkout import Checkout
 
@@ -36,10 +34,8 @@ PATIENCE = 900.0  # seconds until the last follower has published everything and
 
 def left_out(folder: Path) -> dict[Fault, str]:
     """Faults that this user may not play, and why."""
-    reasons = dict.fromkeys((fill_disk, read_only), why_none(folder))
-    if not own_host_names():
-        reasons[lose_node] = "nodes cannot have host names of their own"
-    return {kind: reason for kind, reason in reasons.items() if reason}
+    reason = why_none(folder)
+    return dict.fromkeys((fill_disk, read_only), reason) if reason else {}
 
 
 def order_of(kinds: Iterable[Fault], count: int, seed: int) -> list[Fault]:
@@ -116,21 +112,20 @@ def _files(run: Path) -> set[str]:
     return {path.as_posix() for path in paths if path.parts[0] != "segments"}
 
 
-def campaign(folder: Path, calm: Checkout, rounds: int, seed: int, count: int, slurm: bool) -> Counter[str]:
+def campaign(folder: Path, calm: Checkout, rounds: int, seed: int, count: int) -> Counter[str]:
     """Play `count` faults in `folder` and judge; returns how many of each kind."""
     began, out = time.monotonic(), left_out(folder / "mount")
-    where = "on Slurm" if slurm else "on this machine"
-    order = order_of([kind for kind in (SLURM if slurm else LOCAL) if kind not in out], count, seed)
+    order = order_of([kind for kind in ALL if kind not in out], count, seed)
     try:
         with (
-            staged(folder, calm, rounds, seed, slurm) as scene,
-            tqdm(total=count, unit="fault", desc=where, mininterval=10) as bar,
+            staged(folder, calm, rounds, seed) as scene,
+            tqdm(total=count, unit="fault", mininterval=10) as bar,
         ):
             played, compared = play(scene, calm, order, bar)
     except BaseException:
         print((folder / "campaign.log").read_text()[-20000:], file=sys.stderr)
         raise
-    print(f"{where}, seed {seed}, {time.monotonic() - began:.0f} s")
+    print(f"seed {seed}, {time.monotonic() - began:.0f} s")
     for kind, reason in out.items():
         print(f"  {kind.__name__} left out: {reason}")
     for name, times in sorted(played.items()):
@@ -144,8 +139,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--local", type=int, default=100, help="faults on this machine alone")
-    parser.add_argument("--slurm", type=int, default=30, help="faults on a Slurm of its own")
+    parser.add_argument("--count", type=int, default=100, help="faults")
     parser.add_argument("--rounds", type=int, default=10, help="of each run")
     chosen = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # nothing is left then, either
@@ -153,13 +147,8 @@ def main() -> None:
         folder = Path(name)
         calm = Checkout.made(folder / "calm", {}, IN_PEACE)
         undisturbed(calm, chosen.rounds, 1)
-        for slurm, count in ((False, chosen.local), (True, chosen.slurm)):
-            if slurm and count and missing():
-                print(f"left out: {count} faults on Slurm (not installed: {', '.join(missing())})")
-            elif count:
-                place = folder / ("slurm" if slurm else "local")
-                place.mkdir()
-                campaign(place, calm, chosen.rounds, chosen.seed, count, slurm)
+        (folder / "here").mkdir()
+        campaign(folder / "here", calm, chosen.rounds, chosen.seed, chosen.count)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import signal
 import time
 from pathlib import Path
 
-from tests.faults import on_slurm, people, torn
+from tests.faults import people, torn
 from tests.faults.processes import of_folder, until
 from tests.faults.scene import Missed, Scene
 from tests.faults.strikes import Fault, kill, logged, pack_of
@@ -108,15 +108,7 @@ def _follow(scene: Scene) -> None:
     scene.begin("track", "--follow", "--plan", str(scene.plan), *beside, log="track.log")
 
 
-HERE: tuple[Fault, ...] = (
-    kill_run,
-    kill_pack,
-    kill_snakemake,
-    kill_server,
-    kill_follower,
-    fill_disk,
-    read_only,
-)
-ANYWHERE: tuple[Fault, ...] = (*HERE, *people.ALL, *torn.ALL)
-LOCAL: tuple[Fault, ...] = (*ANYWHERE, people.train_twice, term_pack, interrupt_snakemake)
-SLURM: tuple[Fault, ...] = (*ANYWHERE, *on_slurm.ALL)
+ALL: tuple[Fault, ...] = (
+    kill_run, kill_pack, term_pack, kill_snakemake, interrupt_snakemake,
+    kill_server, kill_follower, fill_disk, read_only, *people.ALL, *torn.ALL,
+)  # fmt: skip

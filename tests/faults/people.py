@@ -71,4 +71,4 @@ def train_twice(scene: Scene) -> None:
         raise Missed
 
 
-ALL = (skew_clock, edit_code, start_twice)
+ALL = (skew_clock, edit_code, start_twice, train_twice)

@@ -24,19 +24,6 @@ def of_folder(folder: Path) -> dict[int, str]:
     return found
 
 
-def stewards(job: str) -> list[int]:
-    """Slurm's own processes that look after a job on its node."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        with contextlib.suppress(OSError):
-            command = (entry / "cmdline").read_bytes()
-            srun = command.partition(b"\0")[0].endswith(b"srun")
-            ours = srun and f"SLURM_JOB_ID={job}".encode() in (entry / "environ").read_bytes().split(b"\0")
-            if ours or command.startswith(f"slurmstepd: [{job}.".encode()):
-                found.append(int(entry.name))
-    return found
-
-
 def end_all(folder: Path) -> None:
     """Kill what belongs to `folder`."""
     for pid in of_folder(folder):

@@ -1,4 +1,4 @@
-"""What a fault finds: a project whose experiment is being trained, its disk, its MLflow server, its Slurm."""
+"""What a fault finds: a project whose experiment is being trained, its disk, its MLflow server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from fedshift.planning import planfile
 from tests.faults.disk import Disk, mounted, why_none
 from tests.faults.processes import end_all, of_folder, until
 from tests.faults.writers import Writers
-from tests.slurm.cluster import Cluster
 from tests.slurm.results import finished
 from tests.tracking.server import Server
 from tests.workflow.checkout import Checkout
@@ -41,7 +40,6 @@ tables: {{main: {{columns: [target]}}}}
 PARAMETERS = "experiments: [demo]\npack: 2\nparallel: 2\n"
 IN_PEACE = "experiments: [demo]\npack: 4\nparallel: 1\n"  # the same runs, one after the other
 RUNS = 4  # of one act: the four headline methods, a seed
-HASTE = ("--slurm-init-seconds-before-status-checks", "5", "--latency-wait", "5")
 
 
 class Missed(Exception):
@@ -58,10 +56,6 @@ class Victim:
     @property
     def pid(self) -> int:
         return self.holder.pid
-
-    @property
-    def job(self) -> str:
-        return str(self.holder.job)
 
 
 def experiment(rounds: int, acts: int) -> str:
@@ -86,7 +80,6 @@ class Scene:
     server: Server
     writers: Writers
     disk: Disk | None
-    cluster: Cluster | None
     log: IO[str]
     acts: int = 0
     snakemake: subprocess.Popen[str] | None = None
@@ -110,21 +103,15 @@ class Scene:
 
     def start(self) -> None:
         """What a user does after a crash: unlock, start again."""
-        options, environment = HASTE if self.cluster else (), self.environment
         if any((self.checkout.root / ".snakemake" / "locks").glob("*")):
-            self.checkout.snakemake("--unlock", profile=self.profile, **environment)
+            self.checkout.snakemake("--unlock", **self.environment)
         self.snakemake = self.checkout.start(
-            "metrics", "--retries", "3", *options, profile=self.profile, output=self.log, FEDSHIFT_TRACK="1", **environment
-        )  # fmt: skip
+            "metrics", "--retries", "3", output=self.log, FEDSHIFT_TRACK="1", **self.environment
+        )
 
     def dry_run(self) -> subprocess.CompletedProcess[str]:
         """Make the plan of what is asked for, as `start` would, and train nothing."""
-        return self.checkout.snakemake("--dry-run", "metrics", profile=self.profile, **self.environment)
-
-    @property
-    def profile(self) -> str:
-        """Snakemake's: what it sets over params.yaml decides which plan there is."""
-        return "slurm" if self.cluster else "profiles/ci"
+        return self.checkout.snakemake("--dry-run", "metrics", **self.environment)
 
     @property
     def ended(self) -> bool:
@@ -133,8 +120,7 @@ class Scene:
 
     @property
     def environment(self) -> dict[str, str]:
-        found = {"FEDSHIFT_CHECKPOINT_SECONDS": "0.3", "MLFLOW_TRACKING_URI": self.server.uri}
-        return found | (self.cluster.environment if self.cluster else {})
+        return {"FEDSHIFT_CHECKPOINT_SECONDS": "0.3", "MLFLOW_TRACKING_URI": self.server.uri}
 
     def begin(self, *arguments: str, log: str) -> subprocess.Popen[str]:
         """Start a verb of fedshift by hand; log: the file below logs/ to which it writes."""
@@ -167,9 +153,9 @@ class Scene:
         paths = sorted((self.checkout.root / "results" / "runs").rglob("lock.json"))
         return [Victim(path, who) for path in paths if (who := holder(path)) and who.pid]
 
-    def victim(self, job: str = "") -> Victim:
-        """One of them; one of this job's."""
-        if not (victims := [victim for victim in self.victims() if job in ("", victim.job)]):
+    def victim(self) -> Victim:
+        """One of them."""
+        if not (victims := self.victims()):
             raise Missed
         return self.dice.choice(victims)
 
@@ -194,37 +180,14 @@ class Scene:
         """The pack of the run in this folder."""
         return next(run.pack for run in self.runs if run.digest == folder.name)
 
-    # ---- Slurm
-
-    def slurm(self, *command: str) -> str:
-        assert self.cluster is not None
-        return self.cluster.call(*command, check=False)
-
-    def job(self) -> str:
-        """A job that trains; not one that has ended and left processes on a lost node."""
-        jobs = sorted({victim.job for victim in self.victims()})
-        if not (running := [job for job in jobs if self.state(job) == "RUNNING"]):
-            raise Missed
-        return self.dice.choice(running)
-
-    def state(self, job: str) -> str:
-        fields = self.slurm("scontrol", "show", "job", "-o", job).split()
-        return next((field.partition("=")[2] for field in fields if field.startswith("JobState=")), "")
-
-    def until_state(self, job: str, state: str) -> None:
-        self.until(lambda: self.state(job) not in ("RUNNING", "COMPLETING"))
-        if self.state(job) != state:
-            raise Missed
-
 
 @contextlib.contextmanager
-def staged(folder: Path, calm: Checkout, rounds: int, seed: int, slurm: bool) -> Iterator[Scene]:
-    """A scene below `folder`, with the images of `calm`. At the end of the block nothing of it is left: process, mount, Slurm."""
+def staged(folder: Path, calm: Checkout, rounds: int, seed: int) -> Iterator[Scene]:
+    """A scene below `folder`, with the images of `calm`. At the end of the block nothing of it is left: process, mount."""
     checkout = Checkout.made(folder / "fired", {}, PARAMETERS)
     (checkout.root / "results").mkdir()
     shutil.copytree(calm.root / "data", checkout.root / "data")
-    for name in ("server", "slurm"):
-        (folder / name).mkdir()
+    (folder / "server").mkdir()
     with contextlib.ExitStack() as stack:
         disk = None
         if not why_none(folder / "mount"):
@@ -233,13 +196,9 @@ def staged(folder: Path, calm: Checkout, rounds: int, seed: int, slurm: bool) ->
         stack.callback(writers.close)
         stack.callback(end_all, folder)
         server = stack.enter_context(Server(folder / "server"))
-        cluster = Cluster(folder / "slurm") if slurm else None
-        if cluster:
-            stack.callback(cluster.stop)
-            cluster.start()
         # where a shell started this in the background, children would ignore Ctrl-C
         stack.callback(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.default_int_handler))
         log = stack.enter_context(open(folder / "campaign.log", "a"))
-        yield Scene(checkout, rounds, random.Random(seed), server, writers, disk, cluster, log)
+        yield Scene(checkout, rounds, random.Random(seed), server, writers, disk, log)
     assert until(lambda: not of_folder(folder), 15), of_folder(folder)
     assert str(folder) not in Path("/proc/mounts").read_text()

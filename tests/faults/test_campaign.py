@@ -1,4 +1,4 @@
-"""A sample of the fault campaign, other faults for every commit, part of it on Slurm; `make faults` plays it at length."""
+"""A sample of the fault campaign, other faults for every commit; `make faults` plays it at length."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 
 from tests.faults.campaign import campaign
 from tests.faults.scene import IN_PEACE, undisturbed
-from tests.slurm.cluster import require_slurm
 from tests.workflow.checkout import REPOSITORY, Checkout
 
 pytestmark = pytest.mark.faults
@@ -37,9 +36,4 @@ def seed() -> int:
 
 
 def test_faults_change_no_number(seed: int, calm: Checkout, tmp_path: Path) -> None:
-    assert campaign(tmp_path, calm, ROUNDS, seed, FAULTS, slurm=False).total() == FAULTS
-
-
-def test_faults_of_slurm_change_no_number(seed: int, calm: Checkout, tmp_path: Path) -> None:
-    require_slurm()
-    assert campaign(tmp_path, calm, ROUNDS, seed, FAULTS, slurm=True).total() == FAULTS
+    assert campaign(tmp_path, calm, ROUNDS, seed, FAULTS).total() == FAULTS

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -22,7 +21,6 @@ from fedshift.federation.loop import Federation
 from fedshift.federation.records import BINS, STATISTICS, reported
 from fedshift.federation.samples import Samples
 from fedshift.testing.toys import finish, method, recorded, small, spec
-from fedshift.tracking.points import points
 
 SIZES = ((5, 7, 300), (6, 2, BATCH - 2))  # sets that batches cut through
 
@@ -122,18 +120,6 @@ LOCAL, PERSONALISED, GLOBAL = ("personal", "post_train"), ("personal", "post_agg
 FEW = {"rounds": 5, "participation": 0.34}
 
 
-SHOWN = [
-    *((name, LOCAL) for name in ("ditto", "fedbn", "local")),
-    *((name, PERSONALISED) for name in ("hfedf",)),
-    *((name, GLOBAL) for name in ("fedavg",)),
-]
-
-
-def table(federation: Federation) -> pa.Table:
-    """The records, as a reader of the run's Parquet file gets them."""
-    return pq.read_table(io.BytesIO(federation.records.pack()))
-
-
 def recorded_of(federation: Federation, split: str, metric: str = "accuracy") -> dict[tuple[int, int], float]:
     """(round, client) -> value for the reported model, each once."""
     rows = [
@@ -160,21 +146,6 @@ def test_local_before_personalised_before_global(
     tested: set[tuple[str, str]], first: tuple[str, str]
 ) -> None:
     assert reported(tested) == first
-
-
-@pytest.mark.parametrize(("name", "model"), SHOWN)
-def test_mlflow_shows_of_the_records_what_tables_show(name: str, model: tuple[str, str]) -> None:
-    """`points` sees the records alone, `Evaluator` the method: both must speak of the same model. Means by hand."""
-    federation = finish(small(spec(federation={"rounds": 1}), method(name)))
-    assert federation.evaluator.reported == model
-    partition = federation.spec.partition.model_dump()
-    shown = points(table(federation), partition=partition)
-    found = {(point.name, point.round): point.value for point in shown}
-    for metric, split in (("acc/id", "test"), ("acc/val", "val")):
-        by_hand = recorded_of(federation, split)
-        for finished in (0, 1):
-            mean = (by_hand[finished, 0] + by_hand[finished, 1] + by_hand[finished, 2]) / 3
-            assert found[metric, finished] == pytest.approx(mean, abs=1e-12)
 
 
 @pytest.mark.parametrize("name", ["fedbn", "ditto"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -129,21 +128,3 @@ def test_a_name_or_shape_that_does_not_fit_is_refused(
     monkeypatch.setattr(Recorder, "aggregate", lambda self, S, rows, p, up: hook(S))
     with pytest.raises(FedshiftError, match=f"method recorder: {told}"):
         finish(played(Recorder(), rounds=1))
-
-
-def test_what_diverged_is_recorded_of_the_server_alone() -> None:
-    """NaN means nothing for a client, whose numbers start from it."""
-
-    class Diverged(Recorder):
-        def end(self, C: Client) -> None:
-            C.log("pair", torch.full((2,), math.nan))
-            C.log("all", torch.tensor([math.nan, 1.0, math.inf]))
-
-        def aggregate(self, S: Server, rows: Tensor, p: Tensor, up: Mapping[str, Tensor]) -> None:
-            S.log("weights", torch.full((3,), math.nan))
-
-    found = diagnosed(finish(played(Diverged(), rounds=1)))
-    assert {name for name, _, _ in found} == {"all", "weights"}
-    assert math.isnan(found["weights", 1, 2][0])
-    assert math.isnan(found["all", 1, 2][0])
-    assert found["all", 1, 2][2] == math.inf

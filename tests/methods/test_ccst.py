@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import sha256_file
 from fedshift.data.load import load, load_rendered
 from fedshift.data.partition import partition
 from fedshift.data.renderings import ccst as networks
-from fedshift.data.renderings.ccst import CCST, adain, batch_moments, image_statistics, overall_style
+from fedshift.data.renderings.ccst import CCST, Params, adain, batch_moments, image_statistics, overall_style
+from fedshift.data.scheme import generator, permutation
 from fedshift.spec import RunSpec, parse
 from fedshift.spec.resolve import resolve
 from fedshift.storage.weights import FOLDER
 from fedshift.storage.workspace import Workspace
 from fedshift.testing import toys
+from fedshift.testing.toys import images
 from fedshift.training.assemble import assemble
 from tests.reference import Reference
 
@@ -90,36 +92,6 @@ def test_a_changed_rendering_is_noticed(project: Path) -> None:
     images.write_bytes(data)
     with pytest.raises(FedshiftError, match=r"does not match its rendered.json\n  Remove "):
         load_rendered(images.parent)
-
-
-def test_an_interrupted_rendering_is_made_anew_by_whoever_asks_next(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    workspace, run = Workspace(project), spec(styles=1)
-    partition(workspace, run)
-    folder, whole = workspace.rendered(run.rendered_name), CCST.render
-
-    def interrupted(self: CCST, *given: Any) -> Iterator[Any]:
-        yield next(whole(self, *given))
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(CCST, "render", interrupted)
-        render(workspace, run)
-    assert not folder.exists()
-    render(workspace, run)
-    pixels, made_from, _ = load_rendered(folder)
-    assert len(pixels) == len(made_from) == len(set(made_from))
-
-
-def test_two_that_ask_at_once_render_once(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    workspace, run = Workspace(project), spec(styles=1)
-    partition(workspace, run)
-    calls = toys.recorded(CCST, "render", monkeypatch)
-    with ThreadPoolExecutor(2) as both:
-        folders = set(both.map(lambda one: render(workspace, one), [run, run]))
-    assert folders == {workspace.rendered(run.rendered_name)}
-    assert len(calls) == 1
 
 
 def test_more_styles_than_clients_and_absent_weights_are_refused(
@@ -202,13 +174,6 @@ def test_another_file_than_declared_is_refused(
         networks.Stylizer(weights["encoder"], sha256_file(path))
 
 
-def test_only_published_weights_have_an_address() -> None:
-    own = "f" * 64
-    found = networks.weights(PUBLISHED[0], own)
-    assert found["encoder"].address and not found["decoder"].address
-    assert [found[part].sha256 for part in ("encoder", "decoder")] == [PUBLISHED[0], own]
-
-
 def test_other_weights_are_another_run_and_another_folder() -> None:
     others = {"encoder": "0" * 64, "decoder": "f" * 64}
     runs = [spec(), spec(space="vgg"), *(spec(space="vgg", **{part: others[part]}) for part in others)]
@@ -224,3 +189,59 @@ def test_other_weights_are_another_run_and_another_folder() -> None:
 def test_clients_count_the_same() -> None:
     federation = toys.small(toys.spec(federation={"rounds": 1}), toys.method("ccst"))
     assert federation.server.p.tolist() == pytest.approx([1 / 3] * 3)
+
+
+# CCST's rendering in colours against the same written out in numpy: who draws which styles, and of which images they are.
+Floats = NDArray[np.float64]
+
+
+def style(u: Floats) -> tuple[Floats, Floats]:
+    """Of all pixels of all images [n, px, px, 3] of a client: mean and deviation of each colour."""
+    pixels = u.reshape(-1, 3)
+    return pixels.mean(0), np.sqrt(((pixels - pixels.mean(0)) ** 2).mean(0) + 1e-5)
+
+
+def styled(u: Floats, mean: Floats, deviation: Floats, alpha: float) -> NDArray[Any]:
+    """AdaIN of one image [px, px, 3]."""
+    pixels = u.reshape(-1, 3)
+    own = np.sqrt(pixels.var(0, ddof=1) + 1e-5)
+    moved = (u - pixels.mean(0)) / own * deviation + mean
+    return ((1 - alpha) * u + alpha * moved).clip(0, 1) * 255
+
+
+@pytest.mark.parametrize(("styles", "alpha"), [(1, 1.0), (2, 0.6), (3, 1.0)])
+def test_a_rendering(styles: int, alpha: float) -> None:
+    """Three clients, unequal; styles are of training images alone, and every image draws its own; validation and test images are left."""
+    samples, clients, _ = images()
+    stored = samples.pixels.numpy().copy()
+    for split, shade in (
+        ("val", 0),
+        ("test", 255),
+    ):  # what would move a style if it were among the training images
+        for one in clients:
+            stored[one.split(split).numpy()] = shade
+    stored[clients[1].train.numpy()] //= 2
+    rows = [
+        pd.DataFrame({"sample": one.split(split).numpy(), "client": k, "split": split})
+        for k, one in enumerate(clients)
+        for split in ("train", "val", "test")
+    ]
+    table = pd.concat(rows, ignore_index=True).sample(frac=1, random_state=0)
+    rendered: dict[int, list[NDArray[np.uint8]]] = {}
+    for sample, image in CCST(Params(styles=styles, space="rgb", alpha=alpha)).render(stored, table, 5):
+        rendered.setdefault(sample, []).append(image)
+    unit = stored / 255
+    known = [style(unit[one.train.numpy()]) for one in clients]
+    drawn = set()
+    assert sorted(rendered) == sorted(int(i) for one in clients for i in one.train)
+    for k, one in enumerate(clients):
+        for sample in one.train.tolist():
+            chosen = permutation(generator(5, "styles", sample), 3)[:styles].tolist()
+            drawn.add((k, *chosen))
+            assert len(rendered[sample]) == styles
+            for other, image in zip(chosen, rendered[sample], strict=True):
+                if other == k:
+                    assert np.array_equal(image, stored[sample])
+                else:
+                    assert np.abs(image - styled(unit[sample], *known[other], alpha)).max() < 0.51
+    assert len(drawn) > 6  # not one draw a client

@@ -69,20 +69,6 @@ def test_recorded_weights_are_those_of_the_average(name: str, monkeypatch: pytes
     assert (weights[0] - weights[1]).abs() > 0.005  # no plain mean
 
 
-def test_feddg_gas_weights_follow_its_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen, found, _ = played("feddg_ga", monkeypatch, step=0.3)
-    p = torch.full((N,), 1 / N)
-    for t, one in enumerate(seen, start=1):
-        gap = of(found, "gap", t, one.active)
-        step = 0.3 - (t - 3) * 0.3 / 3  # the gaps are those of the round before
-        before = p[one.active] / p[one.active].sum()
-        moved = (before + step / 2 * (gap / gap.abs().max()).nan_to_num()).clamp(0, 1)
-        expected = moved / moved.sum()
-        torch.testing.assert_close(of(found, "weights", t, one.active), expected)
-        p[one.active] = expected * p[one.active].sum()
-    assert gap.abs().max() > 0
-
-
 def test_fedrds_gaps_and_distances(monkeypatch: pytest.MonkeyPatch) -> None:
     """Eq. 3 from losses measured anew, d of the indicator alone."""
     seen, found, federation = played("fedrd", monkeypatch)

@@ -1,4 +1,4 @@
-"""DSU against stored noise, its limits, and where it acts. Its rounds: test_dsu_replay.py."""
+"""DSU against stored noise, its limits, and where it acts."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import torch
 from torch import Tensor
 
 from fedshift.common.registry import get
+from fedshift.federation.batches import key
 from fedshift.methods.dsu import Uncertainty, dsu
 from fedshift.testing.toys import finish, method, small, spec
+from tests.methods import plain
 from tests.reference import Reference
 
 
@@ -41,13 +43,39 @@ def test_positions_and_names() -> None:
     assert [name for name in three.stages if "dsu" in name] == ["stage1_dsu", "stage2_dsu", "stage3_dsu"]
 
 
-def test_probability_zero_is_fedavg_bit_for_bit() -> None:
-    run = spec(local={"momentum": 0.9})
-    ours, fedavg = finish(small(run, method("dsu", p=0.0))), finish(small(run, method("fedavg")))
-    assert ours.state.row.equal(fedavg.state.row)
-
-
 def test_centralized_is_one_client_with_all_data() -> None:
     federation = finish(small(spec(), method("dsu", centralized=True)))
     assert len(federation.clients[0].train) == 36
     assert federation.method.optimizer_state == "persist"
+
+
+# Three rounds of DSU, one of three unequal clients at rest, against the same rounds written out; what is drawn, in the same order.
+LOCAL = {"batch": 5, "lr": 0.05, "momentum": 0.9, "epochs": 2}
+
+
+def layer(s: int, x: Tensor) -> Tensor:
+    if float(torch.rand(())) >= 0.5:
+        return x
+    mu, sigma = x.mean((2, 3)), (x.var((2, 3)) + 1e-6).sqrt()
+    noise = torch.randn(2, *mu.shape)
+    new_mu = mu + noise[0] * (mu.var(0) + 1e-6).sqrt()
+    new_sigma = sigma + noise[1] * (sigma.var(0) + 1e-6).sqrt()
+    mu, sigma, new_mu, new_sigma = (one[:, :, None, None] for one in (mu, sigma, new_mu, new_sigma))
+    return (x - mu) / sigma * new_sigma + new_mu
+
+
+@plain.doubles()
+def test_three_rounds() -> None:
+    f = plain.federation(spec(local=LOCAL, federation=plain.PARTIAL), method("dsu"))
+
+    def turn(G: plain.Tensors, k: int, t: int) -> plain.Tensors:
+        torch.manual_seed(key(0, "dropout", t, k))
+        return plain.trained(
+            f,
+            G,
+            k,
+            t,
+            lambda P, x, y: plain.cross_entropy(plain.head(P, plain.feature(P, x, True, layer)), y),
+        )
+
+    assert plain.differs(f, plain.averaged(f, turn)) < 1e-8

@@ -1,12 +1,15 @@
-"""FedAvg: a round against the reference, a client alone, the average of plain tensors. Its rounds: test_fedavg_replay.py."""
+"""FedAvg: a round against the reference, a client alone, the average of plain tensors."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 import torch
 
 from fedshift.federation.server import mean
-from fedshift.testing.toys import finish, method, quadratics, trained
+from fedshift.testing.toys import finish, method, quadratics, spec, trained
+from tests.methods import plain
 from tests.reference import Reference
 
 # Three steps of rate .1 from w: client 0 (h 1, c 0) ends at .9^3 w, client 1 (h 2, c 3) at 3 - .8^3 (3 - w); from 1 at .729 and 1.976.
@@ -41,3 +44,19 @@ def test_the_average_of_plain_tensors() -> None:
     assert average.tolist() == [[3, 2], [1, 5]]
     assert average.dtype == torch.float64
     assert rows.equal(before)
+
+
+# Three rounds of FedAvg, of clients of unequal size and one at rest, against the same rounds written out.
+LOCAL = {"batch": 4, "lr": 0.05, "momentum": 0.9, "epochs": 2, "weight_decay": 1e-2, "clip": 1.0}
+
+
+@pytest.mark.parametrize("weights", ["size", "uniform"])
+@pytest.mark.parametrize("rule", ["keep_last", "wrap", "drop_last"])
+@plain.doubles()
+def test_three_rounds(weights: str, rule: str) -> None:
+    run: dict[str, Any] = {**plain.PARTIAL, "weights": weights}
+    f = plain.federation(spec(local={**LOCAL, "batch_rule": rule}, federation=run), method("fedavg"))
+    G = plain.averaged(
+        f, lambda G, k, t: plain.trained(f, G, k, t), {"size": plain.by_size, "uniform": plain.equal}[weights]
+    )
+    assert plain.differs(f, G) < 1e-9

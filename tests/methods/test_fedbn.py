@@ -1,4 +1,4 @@
-"""FedBN: statistics against the reference, what is kept, unseen domains. Its rounds: test_fedbn_replay.py."""
+"""FedBN: statistics against the reference, what is kept, unseen domains."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from fedshift.federation.loop import Federation
 from fedshift.federation.samples import ClientData, Samples
 from fedshift.models.base import Model
 from fedshift.testing.toys import Normed, Untouched, finish, method, small, spec
+from tests.methods import plain
 from tests.reference import Reference
 
 
@@ -61,3 +62,28 @@ def test_an_unseen_domain_gets_nothing_of_clients_that_never_trained() -> None:
         (row,) = run.method.unseen(run.server)
         torch.testing.assert_close(row[run.state.private.at], run.state.own[drawn].mean(0))
     assert len(drawn) == 2
+
+
+# Three rounds of FedBN, one of three unequal clients at rest, against the same rounds written out.
+LOCAL = {"batch": 5, "lr": 0.05, "momentum": 0.9, "epochs": 2, "weight_decay": 1e-2}
+
+
+@plain.doubles()
+def test_three_rounds() -> None:
+    f = plain.federation(spec(local=LOCAL, federation=plain.PARTIAL), method("fedbn"))
+    G = plain.named(f, f.state.row)
+    kept = [name for name in G if ".bn." in name]
+    own = [{name: G[name] for name in kept} for _ in plain.SIZES]
+    for t in range(plain.PARTIAL["rounds"]):
+        chosen = plain.active(f, t)
+        up = [plain.trained(f, G | own[k], k, t) for k in chosen]
+        G = plain.average(up, plain.by_size(chosen))
+        for k, P in zip(chosen, up, strict=True):
+            own[k] = {name: P[name] for name in kept}
+    finish(f)
+    for k, mine in enumerate(own):
+        row = f.state.row.clone()
+        row[f.state.private.at] = f.state.own[k]
+        assert plain.far(plain.named(f, row), G | mine) < 1e-9
+    unseen = {name: torch.stack([mine[name] for mine in own]).mean(0) for name in kept}
+    assert plain.far(plain.named(f, f.method.unseen(f.server)[0]), G | unseen) < 1e-9

@@ -10,8 +10,9 @@ from fedshift.experiments.load import preset
 from fedshift.federation.loop import Federation
 from fedshift.methods.fedgma import agreement, bench_mask, mask, next_model
 from fedshift.storage.workspace import Workspace
-from fedshift.testing.toys import finish, method, small, spec, trained
+from fedshift.testing.toys import method, small, spec, trained
 from tests.conftest import ROOT
+from tests.methods import plain
 from tests.reference import Reference
 from tests.tolerance import assert_rounded
 
@@ -63,12 +64,6 @@ def test_masks_by_hand() -> None:
     assert bench_mask(A, 0.5).tolist() == pytest.approx([0, 0, 1 / 3])
 
 
-def test_step_by_hand() -> None:
-    """From 1 to an average of 3: nothing, a quarter of it, all of it."""
-    w, average = torch.ones(3), torch.full((3,), 3.0)
-    assert next_model(w, average, torch.tensor([0.0, 0.25, 1.0])).tolist() == [1, 1.5, 3]
-
-
 def played(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> tuple[Tensor, Tensor]:
     """Run one round: the row before it, and the clients' rows."""
     before = federation.server.row.clone()
@@ -91,16 +86,28 @@ def test_parameters_are_masked_and_statistics_averaged(
     assert_rounded(federation.server.row[B], p @ rows[:, B], p[:, None] * rows[:, B])
 
 
-def test_threshold_0_with_step_1_is_fedavg_bit_for_bit() -> None:
-    run = spec(local={"momentum": 0.9}, federation={"rounds": 2})
-    fedavg = finish(small(run, method("fedavg"))).server.row
-    assert finish(small(run, method("fedgma", tau=0.0))).server.row.equal(fedavg)
-    assert not finish(small(run, method("fedgma", tau=0.5))).server.row.equal(fedavg)
+# Three rounds of FedGMA, one of three unequal clients at rest, against the same rounds written out.
+LOCAL = {"batch": 5, "lr": 0.05, "momentum": 0.9, "epochs": 2, "weight_decay": 1e-2}
+TAU, ETA = 0.4, 0.7
 
 
-def test_step_0_moves_statistics_only() -> None:
-    federation = small(ONE_ROUND, method("fedgma", eta=0.0))
-    before = federation.server.row.clone()
-    after = finish(federation).server.row
-    assert after[federation.layout.W].equal(before[federation.layout.W])
-    assert not after[federation.layout.B].equal(before[federation.layout.B])
+@pytest.mark.parametrize("bench_bug", [False, True])
+@plain.doubles()
+def test_three_rounds(bench_bug: bool) -> None:
+    """Signs count the same for all clients, steps by size."""
+    f = plain.federation(
+        spec(local=LOCAL, federation=plain.PARTIAL), method("fedgma", tau=TAU, eta=ETA, bench_bug=bench_bug)
+    )
+    G = plain.named(f, f.state.row)
+    for t in range(plain.PARTIAL["rounds"]):
+        chosen = plain.active(f, t)
+        up = [plain.trained(f, G, k, t) for k in chosen]
+        mean = plain.average(up, plain.by_size(chosen))
+        for name in plain.trainable(G):
+            A = torch.stack([torch.sign(P[name] - G[name]) for P in up]).mean(0).abs()
+            step = ETA * torch.where(A >= TAU, 1.0, A)
+            if bench_bug:
+                step = TAU * torch.where(A >= TAU, 1 - A, 0.0)
+            mean[name] = G[name] + step * (mean[name] - G[name])
+        G = mean
+    assert plain.differs(f, G) < 1e-9

@@ -1,10 +1,11 @@
-"""FedProx: a round against the reference, its limit. Its rounds: test_fedprox_replay.py."""
+"""FedProx: a round against the reference, its limit."""
 
 from __future__ import annotations
 
 import pytest
 
-from fedshift.testing.toys import finish, method, quadratics, small, spec, trained
+from fedshift.testing.toys import method, quadratics, spec, trained
+from tests.methods import plain
 from tests.reference import Reference
 
 
@@ -17,10 +18,15 @@ def test_a_round_follows_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
         assert [row.item() for _, row in turns] == pytest.approx(expected, rel=0, abs=1e-9)
 
 
-def test_without_the_term_it_is_fedavg_bit_for_bit() -> None:
-    run = spec(local={"clip": 1.0, "momentum": 0.9}, federation={"rounds": 1})
-    row, fedavg = (
-        finish(small(run, chosen, clients=2)).server.row
-        for chosen in (method("fedprox", mu=0.0), method("fedavg"))
+# Three rounds of FedProx, one of three unequal clients at rest, against the same rounds written out.
+LOCAL = {"batch": 5, "lr": 0.05, "momentum": 0.9, "epochs": 2, "weight_decay": 1e-2, "clip": 1.0}
+
+
+@plain.doubles()
+def test_three_rounds() -> None:
+    """The term's gradient is clipped with the rest."""
+    f = plain.federation(spec(local=LOCAL, federation=plain.PARTIAL), method("fedprox", mu=2.0))
+    G = plain.averaged(
+        f, lambda G, k, t: plain.trained(f, G, k, t, before=lambda name, w, g: g + 2.0 * (w - G[name]))
     )
-    assert row.equal(fedavg)
+    assert plain.differs(f, G) < 1e-9

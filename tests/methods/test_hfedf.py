@@ -19,6 +19,7 @@ from fedshift.methods import hfedf
 from fedshift.methods.hfedf import alignment, ema_step, gradalign, hypernet
 from fedshift.methods.hfedf.hypernet import Pullback, embedding_dim, own_deviation
 from fedshift.testing.toys import finish, method, quadratics, recorded, small, spec, to_float, turns
+from tests.methods import plain, plain_hypernet
 from tests.models.plain import autoencoder
 from tests.reference import Reference
 
@@ -106,25 +107,6 @@ def test_equal_gradients_weigh_the_same_and_zero_ones_do_no_harm() -> None:
     assert alignment(factors(torch.tensor([[1.0, 1.0], [-1.0, -1.0]])).gram()).tolist() == [0, 0]
 
 
-def test_an_identity_hypernetwork_is_fedavg(monkeypatch: pytest.MonkeyPatch) -> None:
-    """phi = theta_1, server step 1: the (uniform) mean of the clients' models, in every round."""
-    plain_steps(monkeypatch)
-    h, c = [1.0, 0.5, 2.0], [3.0, -1.0, 0.5]
-    identity = method("hfedf", hidden=0, embedding_dim=1, gradalign=False)
-    made = quadratics(identity, h, c, 0.5, 0.1, 2, rounds=3)
-    made.state.slots["h"].zero_()[-1] = 0.5
-    fedavg = finish(quadratics(method("fedavg"), h, c, 0.5, 0.1, 2, rounds=3))
-    assert finish(made).server.slot.h[-1].item() == pytest.approx(fedavg.server.row.item(), abs=1e-12)
-    assert made.server.slot.h[:-1].eq(0).all()
-
-
-def test_what_is_evaluated_are_the_generated_models() -> None:
-    federation = finish(small(RUN, method("hfedf")))
-    rows = [row for row in federation.records.rows if row["metric"] == "accuracy"]
-    assert {(row["model"], row["stage"]) for row in rows} == {("personal", "post_agg")}
-    assert federation.evaluator.weights()["generated"].equal(federation.method.unseen(federation.server))
-
-
 def test_random_embeddings_are_drawn_after_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
     pulled = recorded(hypernet, "pullback", monkeypatch)
     chosen = method("hfedf", embedding="random", embedding_dim=40, embedding_std=0.01)
@@ -200,3 +182,46 @@ def test_the_deviation_of_embeddings_scales_their_draws_and_nothing_else() -> No
     wide, narrow = (small(RUN, method("hfedf", embedding_std=std)).server.slot.h for std in (1.0, 0.01))
     assert narrow[:3].tolist() == pytest.approx((0.01 * wide[:3]).tolist())
     assert narrow[3:].equal(wide[3:])
+
+
+# Three rounds of hFedF, one of three unequal clients at rest, against Algorithm 1, 3 and 4 written out: a second copy for EMA, autograd through the whole hypernetwork.
+@pytest.mark.parametrize(
+    "hp",
+    [
+        {"ema": 0.75, "warmup": 1},
+        {"ema": 0.6, "warmup": 0, "gradalign_sign": -1, "literal_sign": True},
+        {"ema": 1.0, "gradalign": False, "embedding_dim": 3},
+    ],
+    ids=["default", "as_printed", "without"],
+)
+@plain.doubles()
+def test_three_rounds(hp: dict[str, Any]) -> None:
+    run = spec(local=plain_hypernet.LOCAL, federation=plain.PARTIAL)
+    f = plain.federation(run, method("hfedf", lr=0.01, weight_decay=1e-3, **hp))
+    W, B, N, e = f.layout.W, f.layout.B, 3, hp.get("embedding_dim", 1)
+    h, row, adam = f.state.slots["h"].clone(), f.state.row.clone(), plain_hypernet.Adam(0.01, 1e-3)
+    smoothed = h
+    for t in range(3):
+        leaf, gradients, statistics = h.clone().requires_grad_(), [], []
+        chosen = plain.active(f, t)
+        for i in chosen:
+            phi = plain_hypernet.generated(leaf, i, N, e, f.layout.P)
+            received = row.clone()
+            received[W] = phi.detach()
+            after = plain_hypernet.trained(f, received, i, t)
+            gradients.append(torch.autograd.grad(phi, leaf, (received - after)[W])[0])
+            statistics.append(after[B])
+        g = torch.stack(gradients)
+        cosines = torch.cosine_similarity(g, g.mean(0, keepdim=True))
+        weights = torch.full((len(chosen),), 1 / len(chosen))
+        if hp.get("gradalign", True):
+            weights = torch.softmax(hp.get("gradalign_sign", 1) * cosines, 0)
+        h = adam(h, (-1 if hp.get("literal_sign") else 1) * weights @ g)
+        if t == hp.get("warmup", 10):
+            smoothed = h
+        if t > hp.get("warmup", 10):
+            h = smoothed = hp["ema"] * h + (1 - hp["ema"]) * smoothed
+        row[B] = sum(p * one for p, one in zip(plain.by_size(chosen), statistics, strict=True))
+    finish(f)
+    assert (f.state.slots["h"] - h).abs().max() < 1e-7
+    assert (f.state.row[B] - row[B]).abs().max() < 1e-7

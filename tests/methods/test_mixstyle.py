@@ -1,13 +1,17 @@
-"""MixStyle against stored draws, its limits, and where it acts. Its rounds: test_mixstyle_replay.py."""
+"""MixStyle against stored draws, its limits, and where it acts."""
 
 from __future__ import annotations
 
 import pytest
+import torch
 from torch import Tensor
+from torch.distributions import Beta
 
+from fedshift.federation.batches import generator, key
 from fedshift.methods import mixstyle as module
 from fedshift.methods.mixstyle import mixstyle
 from fedshift.testing.toys import finish, method, small, spec
+from tests.methods import plain
 from tests.reference import Reference
 
 
@@ -16,12 +20,6 @@ def test_stored_draws() -> None:
     ref = Reference("mixstyle_dsu.npz")
     share = ref.given("lmda").flatten()
     ref.equals("mixstyle", mixstyle(ref.given("x"), share, ref.given("perm")))
-
-
-def test_probability_zero_is_fedavg_bit_for_bit() -> None:
-    run = spec(local={"momentum": 0.9})
-    ours, fedavg = finish(small(run, method("mixstyle", p=0.0))), finish(small(run, method("fedavg")))
-    assert ours.state.row.equal(fedavg.state.row)
 
 
 def test_probability_one_mixes_after_every_stage_in_training_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,3 +33,39 @@ def test_probability_one_mixes_after_every_stage_in_training_only(monkeypatch: p
     federation = small(spec(federation={"rounds": 1}), method("mixstyle", p=1.0), clients=1)
     finish(federation)
     assert seen == [(16, 16, 16), (32, 8, 8), (64, 4, 4)] * 2  # two batches; evaluation is as without
+
+
+# Three rounds of MixStyle, one of three unequal clients at rest, against the same rounds written out; what is drawn, in the same order.
+LOCAL = {"batch": 5, "lr": 0.05, "momentum": 0.9, "epochs": 2}
+
+
+def mixed(x: Tensor) -> Tensor:
+    """The styles are constants for the gradient."""
+    beta = torch.full((1,), 0.3)
+    share, other = Beta(beta, beta).sample((len(x),))[:, :, None, None], torch.randperm(len(x))
+    mu = x.detach().mean((2, 3), keepdim=True)
+    sigma = (x.detach().var((2, 3), keepdim=True) + 1e-6).sqrt()
+    new_mu, new_sigma = (share * one + (1 - share) * one[other] for one in (mu, sigma))
+    return (x - mu) / sigma * new_sigma + new_mu
+
+
+@plain.doubles()
+def test_three_rounds() -> None:
+    f = plain.federation(spec(local=LOCAL, federation=plain.PARTIAL), method("mixstyle", beta=0.3, p=0.6))
+
+    def turn(G: plain.Tensors, k: int, t: int) -> plain.Tensors:
+        torch.manual_seed(key(0, "dropout", t, k))
+        coins = generator(0, "method", t, k)
+
+        def after(s: int, x: Tensor) -> Tensor:
+            return mixed(x) if s < 4 and float(torch.rand((), generator=coins)) < 0.6 else x
+
+        return plain.trained(
+            f,
+            G,
+            k,
+            t,
+            lambda P, x, y: plain.cross_entropy(plain.head(P, plain.feature(P, x, True, after)), y),
+        )
+
+    assert plain.differs(f, plain.averaged(f, turn)) < 1e-8

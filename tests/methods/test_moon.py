@@ -1,13 +1,15 @@
-"""MOON: the contrastive term against the reference, its limits. Its rounds: test_moon_replay.py."""
+"""MOON: the contrastive term against the reference, its limits."""
 
 from __future__ import annotations
 
 import pytest
 import torch
+from torch import Tensor
 
 from fedshift.federation.loop import Federation
 from fedshift.methods.moon import contrast
 from fedshift.testing.toys import finish, method, small, spec
+from tests.methods import plain
 from tests.reference import Reference
 
 RUN = spec(local={"momentum": 0.9}, federation={"rounds": 2})
@@ -33,6 +35,35 @@ def test_a_feature_of_zero_has_a_term() -> None:
     assert contrast(torch.zeros(1, 2), away, -away, 0.5).isfinite()
 
 
-def test_mu_0_is_fedavg_bit_for_bit() -> None:
-    moon, fedavg = (finish(small(RUN, one)).server.row for one in (method("moon", mu=0.0), method("fedavg")))
-    assert moon.equal(fedavg)
+# Three rounds of MOON, one of three unequal clients at rest, against the same rounds written out.
+LOCAL = {"batch": 5, "lr": 0.05, "momentum": 0.9, "epochs": 2, "weight_decay": 1e-2}
+MU, TAU = 3.0, 0.3
+
+
+def cosine(a: Tensor, b: Tensor) -> Tensor:
+    return (a * b).sum(1) / (a.square().sum(1) * b.square().sum(1)).sqrt()
+
+
+@plain.doubles()
+def test_three_rounds() -> None:
+    """The last model is that of the client's last turn, however long ago; features are compared in fp32."""
+    f = plain.federation(spec(local=LOCAL, federation=plain.PARTIAL), method("moon", mu=MU, tau=TAU))
+    last: list[plain.Tensors | None] = [None for _ in plain.SIZES]
+
+    def turn(G: plain.Tensors, k: int, t: int) -> plain.Tensors:
+        before = last[k]
+
+        def loss(P: plain.Tensors, x: Tensor, y: Tensor) -> Tensor:
+            z = plain.feature(P, x, True)
+            task = plain.cross_entropy(plain.head(P, z), y)
+            if before is None:
+                return task
+            with torch.no_grad():
+                both = plain.feature(G, x, False), plain.feature(before, x, False)
+            near, far = (torch.exp(cosine(z.float(), one.float()) / TAU) for one in both)
+            return task - MU * torch.log(near / (near + far)).mean()
+
+        last[k] = plain.trained(f, G, k, t, loss)
+        return last[k]
+
+    assert plain.differs(f, plain.averaged(f, turn)) < 1e-5

@@ -1,11 +1,15 @@
-"""pFedHN: hFedF as its limit. Its rounds: test_pfedhn_replay.py."""
+"""pFedHN: hFedF as its limit."""
 
 from __future__ import annotations
 
+import pytest
+import torch
 from torch import Tensor
 
+from fedshift.federation.batches import generator
 from fedshift.federation.loop import Federation
 from fedshift.testing.toys import finish, method, small, spec
+from tests.methods import plain, plain_hypernet
 
 
 def h_of(federation: Federation) -> Tensor:
@@ -21,6 +25,29 @@ def test_with_one_client_and_adam_it_is_hfedf() -> None:
     assert one.server.row.equal(other.server.row)
 
 
-def test_defaults_are_those_of_the_released_code() -> None:
-    hp = method("pfedhn").hp
-    assert (hp.optimizer, hp.momentum, hp.clip) == ("sgd", 0.9, 50.0)
+# Three rounds of pFedHN, one of three unequal clients at rest, against the same rounds written out: one clipped step of SGD with momentum after each client.
+@pytest.mark.parametrize("clip", [50.0, 0.05])
+@plain.doubles()
+def test_three_rounds(clip: float) -> None:
+    run = spec(local=plain_hypernet.LOCAL, federation=plain.PARTIAL)
+    f = plain.federation(run, method("pfedhn", lr=0.05, clip=clip))
+    W, B = f.layout.W, f.layout.B
+    h, row, momentum = f.state.slots["h"].clone(), f.state.row.clone(), torch.zeros(())
+    for t in range(plain.PARTIAL["rounds"]):
+        for i in (
+            plain.active(f, t)[j]
+            for j in torch.randperm(len(plain.active(f, t)), generator=generator(run.seed, "order", t))
+        ):
+            leaf = h.clone().requires_grad_()
+            phi = plain_hypernet.generated(leaf, i, 3, 1, f.layout.P)
+            received = row.clone()
+            received[W] = phi.detach()
+            after = plain_hypernet.trained(f, received, i, t)
+            g = torch.autograd.grad(phi, leaf, (received - after)[W])[0]
+            g = g * (clip / (g.norm() + 1e-6)).clamp(max=1)
+            momentum = 0.9 * momentum + g + 1e-3 * h
+            h = h - 0.05 * momentum
+            row[B] += (after[B] - row[B]) / 3
+    finish(f)
+    assert (f.state.slots["h"] - h).abs().max() < 1e-9
+    assert (f.state.row[B] - row[B]).abs().max() < 1e-9

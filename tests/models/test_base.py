@@ -79,14 +79,6 @@ class TestEveryModel:
         tripled = model(x, after={"stage1": lambda z: 3 * z})
         torch.testing.assert_close(tripled.logits, model.head(model.neck(z)), rtol=0, atol=0)
 
-    def test_unknown_stage_names_the_nearest(self, name):
-        model = build(name)
-        x = torch.randn(2, 3, model.input_px, model.input_px)
-        with pytest.raises(FedshiftError, match=r"unknown stage 'stge1'\n  Did you mean 'stage1'"):
-            model.body(x, stop="stge1")
-        with pytest.raises(FedshiftError, match="unknown stage 'stag2'"):
-            model(x, after={"stag2": lambda z: z})
-
     def test_smallest_input(self, name):
         cls = registry.get("models", name)
         model = cls(7, cls.min_px).eval()
@@ -99,12 +91,9 @@ class TestEveryModel:
         with pytest.raises(RuntimeError):  # the bound is tight: PyTorch itself refuses one pixel less
             model(torch.randn(2, 3, cls.min_px - 1, cls.min_px - 1))
 
-    def test_trains_in_its_flat_vector_and_starts_the_same_for_the_same_seed(self, name):
+    def test_trains_in_its_flat_vector(self, name):
         cls, px = registry.get("models", name), INPUT.get(name, 32)
         model, layout, row = initial(lambda: cls(7, px), seed=3)
-        torch.manual_seed(99)
-        assert torch.equal(initial(lambda: cls(7, px), seed=3)[2], row)
-        assert not torch.equal(initial(lambda: cls(7, px), seed=4)[2], row)
         network = Network(model.train(), layout, torch.device("cpu")).bind(row)
         x = torch.randn(8, 3, px, px).contiguous(memory_format=torch.channels_last)
         torch.nn.functional.cross_entropy(model(x).logits, torch.arange(8) % 7).backward()
@@ -128,6 +117,14 @@ class TestEveryModel:
         loss.backward()
         for key, parameter in model.named_parameters():
             assert parameter.grad is not None and parameter.grad.isfinite().all(), key
+
+
+def test_unknown_stage_names_the_nearest():
+    model, x = build("digits_cnn"), torch.randn(2, 3, 32, 32)
+    with pytest.raises(FedshiftError, match=r"unknown stage 'stge1'\n  Did you mean 'stage1'"):
+        model.body(x, stop="stge1")
+    with pytest.raises(FedshiftError, match="unknown stage 'stag2'"):
+        model(x, after={"stag2": lambda z: z})
 
 
 def test_unknown_option():

@@ -89,22 +89,6 @@ def test_released_blocks(release: str, kind: str) -> None:
     ref.equals(f"{case}/y_eval_after", F.relu(made.eval()(x)))
 
 
-def test_the_parts_of_a_convolution_block_by_hand() -> None:
-    """The first half of the channels is the activation itself; each of the others is a 3x3 filter of its own channel alone."""
-    made = block(4, Decomposition())
-    with torch.no_grad():
-        made.dse.bias.bias.copy_(torch.tensor([1.0, 2.0, 3.0, 4.0]))
-    x = torch.randn(3, 3, 8, 8)
-    features = F.relu(made.dse.bn(made.dfe.conv(x)))
-    expanded = [F.conv2d(features[:, i : i + 1], made.dse.conv.weight[i : i + 1], padding=1) for i in (0, 1)]
-    expected = torch.cat([features, *expanded], 1) + torch.tensor([1.0, 2.0, 3.0, 4.0]).view(4, 1, 1)
-    made(x)
-    torch.testing.assert_close(made.deskewed, expected)
-    dense = block(4, Decomposition(activation="none"))
-    dense(x)
-    assert (dense.deskewed < -0.1).any() and (made.deskewed[:, 0] >= 1).all()
-
-
 def test_keeps_the_input_of_the_last_normalisation_only_while_the_erasing_half_trains() -> None:
     made, x = block(4, Decomposition()), torch.randn(3, 3, 8, 8)
     made(x)
@@ -167,14 +151,6 @@ def test_multiply_adds(
     assert counted / 1e10 == pytest.approx(conv_and_linear, abs=1e-3)
     assert (counted + 4 * passed) / 1e10 == pytest.approx(with_4, abs=1e-3)
     assert (counted + 5 * passed) / 1e10 == pytest.approx(with_5, abs=1e-3)
-
-
-def test_multiply_adds_of_the_first_release_exactly() -> None:
-    """Per block: m outputs of the layer, T - m depthwise of 9 (linear: T of 1); maps of 64, 31 and 15."""
-    convolutions = [(3, 32, 11, 64), (64, 96, 5, 31), (192, 192, 3, 15), (384, 128, 3, 15), (256, 128, 3, 15)]
-    expected = sum((inputs * k * k * m + m * 9) * side**2 for inputs, m, k, side in convolutions)
-    expected += 9216 * 512 + 1024 + 1024 * 512 + 1024 + 1024 * 10
-    assert macs_per_image(network("alexnet_bn", 10, 256, FIRST), 256) == expected
 
 
 @pytest.mark.parametrize(

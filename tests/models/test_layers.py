@@ -185,13 +185,10 @@ def test_bf16_and_channels_last(shape):
     torch.testing.assert_close(x.grad.float(), expected.detach(), rtol=0.02, atol=2e-3)
 
 
-@pytest.mark.parametrize(
-    ("height", "width", "side"), [(8, 8, 3), (7, 7, 6), (15, 13, 6), (2, 2, 3), (1, 1, 6)]
-)
-@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
-def test_equals_adaptive_average_pooling(height, width, side, memory_format):
+@pytest.mark.parametrize(("height", "width", "side"), [(8, 8, 3), (15, 13, 6), (1, 1, 6)])
+def test_equals_adaptive_average_pooling(height, width, side):
     torch.manual_seed(0)
-    x = torch.randn(4, 5, height, width).to(memory_format=memory_format).requires_grad_()
+    x = torch.randn(4, 5, height, width).to(memory_format=torch.channels_last).requires_grad_()
     ours, theirs = AdaptiveAverage(side)(x), nn.AdaptiveAvgPool2d(side)(x)
     torch.testing.assert_close(ours, theirs)
     weights = torch.randn_like(ours)

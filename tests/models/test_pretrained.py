@@ -56,16 +56,6 @@ def meta(name: str, px: int = 64) -> Model:
         return registry.get("models", name)(7, px)
 
 
-def test_networks_with_published_weights_declare_torchvisions_files():
-    classes = {"mobilenet": "MobileNet_V2", "densenet": "DenseNet121", "vgg": "VGG11_BN"}
-    classes |= {"resnet18": "ResNet18", "resnet50": "ResNet50"}
-    assert sorted(classes) == PUBLISHED
-    for name, theirs in classes.items():
-        url = getattr(torchvision.models, f"{theirs}_Weights").IMAGENET1K_V1.url
-        assert registry.get("models", name).weights == {"imagenet": url.rpartition("/")[2]}
-        assert url.startswith("https://download.pytorch.org/models/")
-
-
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_start_is_theirs_but_for_the_head(name, tmp_path, monkeypatch):
     state = theirs(name)
@@ -95,12 +85,9 @@ def test_another_file_of_that_name_is_refused(tmp_path, monkeypatch):
         read(meta("mobilenet"), "imagenet")
 
 
-@pytest.mark.parametrize("wrong", ["absent", "shape"])
-def test_file_without_an_entry_is_refused(wrong, tmp_path, monkeypatch):
+def test_file_without_an_entry_is_refused(tmp_path, monkeypatch):
     state = theirs("mobilenet")
-    value = state.pop("features.3.conv.2.weight")
-    if wrong == "shape":
-        state["features.3.conv.2.weight"] = value[1:]
+    state["features.3.conv.2.weight"] = state["features.3.conv.2.weight"][1:]
     save(tmp_path, "mobilenet", state, monkeypatch)
     expected = (
         r"has no 'features.3.conv.2.weight' of shape \(24, 144, 1, 1\) for 'stages.stage1.3.conv.2.weight'"

@@ -13,7 +13,7 @@ from fedshift.cli import main
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import write_json
 from fedshift.planning import job, planfile
-from fedshift.planning.costs import cost, counts, factor, measured, plain_macs, speed
+from fedshift.planning.costs import cost, counts, measured, plain_macs, speed
 from fedshift.planning.plan import plan
 from fedshift.planning.request import Request
 from fedshift.spec import RunSpec
@@ -84,10 +84,6 @@ SMALL = "digits_cnn,32,cpu,fp32,2000,by hand\n"
 LARGE = "alexnet_bn,256,cpu,bf16,80,by hand\n"
 
 
-# Of the machine and day on which FDSE's factor on AlexNet was measured, too.
-FACTORS = "method,factor,passes,outside\nfedavg,1,1,0\nditto,2.06,2,0\ndsu,1.38,1,0\nfdse,2.41,1,0\npartialfed,1.62,1,1\n"
-
-
 def spec(model: str, px: int = 32, method: str = "fedavg", **local: Any) -> RunSpec:
     data = {"input_px": px, "prepare": {"px": px}}
     return resolve(toys.spec(data=data, model={"name": model}, method={"name": method}, local=local))
@@ -138,23 +134,6 @@ def test_a_row_that_cannot_be_read_is_named(text: str, message: str, tmp_path: P
     (tmp_path / "benchmarks" / "costs.csv").write_text(text)
     with pytest.raises(FedshiftError, match=message):
         measured(Workspace(tmp_path))
-
-
-def test_what_is_not_passes_weighs_less_on_a_larger_network(tmp_path: Path) -> None:
-    """FDSE's 2.41 of a network of 61,000 parameters was taken for AlexNet too, where 1.19 was measured the same day."""
-    here = Workspace(tmp_path / "measured")
-    (here.root / "benchmarks").mkdir(parents=True)
-    (here.root / "benchmarks" / "methods.csv").write_text(FACTORS)
-    small = {name: factor(here, spec("digits_cnn", method=name, epochs=2)) for name in ("fdse", "ditto")}
-    assert small["fdse"] == 2.41
-    assert 1.19 <= factor(here, spec("alexnet_bn", 256, "fdse")) < 1.25
-    assert (
-        2 <= factor(here, spec("alexnet_bn", 256, "ditto")) < small["ditto"]
-    )  # two networks are two anywhere
-    assert factor(here, spec("lenet", method="dsu")) == 1.38  # never more than measured
-    once, often = (factor(here, spec("digits_cnn", method="partialfed", epochs=e)) for e in (1, 10))
-    assert once - often == pytest.approx(0.9)  # a pass a round, not an epoch
-    assert factor(Workspace(tmp_path), spec("digits_cnn", method="fdse")) == 1
 
 
 def test_disk_is_what_stays_and_the_largest_checkpoints_of_one_job(workspace: Workspace) -> None:

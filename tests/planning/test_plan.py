@@ -122,7 +122,7 @@ def test_planning_stamps_packs_whose_runs_are_all_finished(workspace: Workspace)
     assert set(json.loads(stamp.read_text())["finished"]) == {run.digest for run in members}
 
 
-@pytest.mark.parametrize("lost", ["summary.json", "metrics.parquet", ""])
+@pytest.mark.parametrize("lost", ["metrics.parquet", ""])
 def test_a_lost_run_takes_stamps_and_the_marks_of_all_experiments_that_use_it(
     workspace: Workspace, lost: str
 ) -> None:

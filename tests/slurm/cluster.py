@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
@@ -57,17 +56,12 @@ PreemptMode=REQUEUE
 KillWait=10
 MinJobAge={forgets}
 SlurmdTimeout=10
-{accounting}
-{nodes}
-PartitionName=gpu Nodes=ALL Default=YES MaxTime=INFINITE DefMemPerCPU=500 State=UP PriorityTier=1 PreemptMode=REQUEUE
-PartitionName=urgent Nodes=ALL MaxTime=INFINITE DefMemPerCPU=500 State=UP PriorityTier=9 PreemptMode=OFF
-"""
-
-
-NO_ACCOUNTING = """\
 AccountingStorageType=accounting_storage/none
 JobAcctGatherType=jobacct_gather/none
 TaskPlugin=task/none
+{nodes}
+PartitionName=gpu Nodes=ALL Default=YES MaxTime=INFINITE DefMemPerCPU=500 State=UP PriorityTier=1 PreemptMode=REQUEUE
+PartitionName=urgent Nodes=ALL MaxTime=INFINITE DefMemPerCPU=500 State=UP PriorityTier=9 PreemptMode=OFF
 """
 
 
@@ -131,7 +125,6 @@ class Cluster:
         self.call(
             "munged", *munge, f"--log-file={self.folder}/munge.log", f"--seed-file={self.folder}/munge.seed"
         )
-        self.before_controller()
         self.call("slurmctld", "-c")
         self.wait(lambda: "UP" in self.call("scontrol", "ping", check=False))
         for node in range(self.nodes):
@@ -145,21 +138,8 @@ class Cluster:
         command = f"slurmd -N n{node}"
         # slurmd listens where its host name leads: 127.0.0.1 as a number needs no /etc/hosts, and can be written in many ways
         host = f"0x{'0' * node}7f000001"
-        mounted = self.mounts()
-        spaces = ["--uts", "--mount"] if mounted else ["--uts"]
-        own = ["unshare", *spaces, "sh", "-c", " && ".join([f"hostname {host}", *mounted, f"exec {command}"])]
+        own = ["unshare", "--uts", "sh", "-c", f"hostname {host} && exec {command}"]
         self.call(*(own if own_host_names() else command.split()))
-
-    def accounting(self) -> str:
-        """Lines of slurm.conf: where the controller writes down what jobs did."""
-        return NO_ACCOUNTING
-
-    def before_controller(self) -> None:
-        """Start what the controller needs besides munge."""
-
-    def mounts(self) -> list[str]:
-        """Commands that change what a node sees of the file system, and nobody else does."""
-        return []
 
     def stop(self) -> None:
         """End the jobs, then every daemon by its process id."""
@@ -199,7 +179,7 @@ class Cluster:
         kind, _, count = self.share.partition(":")
         text = CONFIGURATION.format(
             host=host, user=user(), folder=self.folder, ports=ports, nodes=nodes,
-            kinds=f"gpu,{kind}" if kind else "gpu", accounting=self.accounting(),
+            kinds=f"gpu,{kind}" if kind else "gpu",
             forgets=self.forgets,
         )  # fmt: skip
         (self.folder / "slurm.conf").write_text(text)
@@ -233,11 +213,8 @@ class Cluster:
             time.sleep(0.1)
 
 
-Made = TypeVar("Made", bound=Cluster)
-
-
 @contextlib.contextmanager
-def running(cluster_in: Callable[[Path], Made]) -> Iterator[Made]:
+def running(cluster_in: Callable[[Path], Cluster]) -> Iterator[Cluster]:
     """A cluster in a folder of its own for the block; skips the test where Slurm is not installed."""
     require_slurm()
     with tempfile.TemporaryDirectory(prefix="slurm") as folder:

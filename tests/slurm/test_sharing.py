@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from fedshift import doctor
+from fedshift.common.files import holder
 from fedshift.planning.request import Request
 from fedshift.storage.workspace import Workspace
-from tests.faults.processes import end_all
+from tests.faults.processes import end_all, until
 from tests.slurm.cluster import Cluster, running
 from tests.slurm.results import finished
-from tests.slurm.test_accounting import frozen
 from tests.slurm.test_slurm import HASTE
-from tests.slurm.test_storm import state
+from tests.slurm.test_storm import state, training
 from tests.workflow.checkout import Checkout
 
 pytestmark = pytest.mark.slurm
@@ -41,6 +41,21 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """One node with two pretended GPUs, each given out in four shards, or in hundredths."""
     with running(lambda folder: Cluster(folder, nodes=1, share=request.param)) as made:
         yield made
+
+
+def frozen(root: Path, count: int) -> dict[str, int]:
+    """Stop `count` processes that train and have a checkpoint, so that they obey SIGKILL alone: Slurm's job -> process."""
+    stopped: dict[str, int] = {}
+
+    def all_stopped() -> bool:
+        for job, run in training(root).items():
+            if len(stopped) < count and job not in stopped and (who := holder(run / "lock.json")):
+                os.kill(who.pid, signal.SIGSTOP)
+                stopped[job] = who.pid
+        return len(stopped) == count
+
+    assert until(all_stopped, 400)
+    return stopped
 
 
 def visible(pid: int) -> str | None:

@@ -6,12 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-import torch
 from click.testing import CliRunner, Result
 
 from fedshift.cli import main
 from fedshift.common import registry
-from fedshift.common.errors import FedshiftError
 from fedshift.common.files import sha256
 from fedshift.data.partition import partition
 from fedshift.planning import planfile
@@ -94,8 +92,7 @@ def test_another_content_is_refused_and_not_kept(
     assert kept(tmp_path) == {}
 
 
-@pytest.mark.parametrize("named", [True, False])
-@pytest.mark.parametrize("folder", [True, False])
+@pytest.mark.parametrize(("named", "folder"), [(True, False), (False, True)])
 def test_a_file_at_hand_is_taken_by_its_content_and_nothing_is_downloaded(
     server: Server, tmp_path: Path, named: bool, folder: bool
 ) -> None:
@@ -182,19 +179,6 @@ def test_absent_official_lists_are_told_before_a_job_needs_them(tmp_path: Path) 
     own.parent.mkdir(parents=True)
     own.touch()
     assert lists_of(workspace, "mini_domainnet", "list126", split="official") == []
-
-
-def test_the_folder_is_torchs_cache_where_none_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv(weights.FOLDER, raising=False)
-    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
-    file = weights.of_model(registry.get("models", "resnet50"), "imagenet")
-    assert file.path == Path(torch.hub.get_dir()) / "checkpoints" / "resnet50-0676ba61.pth"
-    assert file.path.is_relative_to(tmp_path)
-    with pytest.raises(FedshiftError, match="it cannot run here") as error:
-        file.check()
-    assert not error.value.retry
 
 
 def test_plan_status_and_doctor_count_what_cannot_run_here(planned, tmp_path: Path) -> None:

@@ -183,6 +183,7 @@ def run_id(store: Path | str, run: Run) -> str:
     return str(rows(store, query)[0][0])
 
 
+@pytest.mark.slow
 def test_what_is_not_in_the_store_is_sent_again(trained: Trained, tmp_path: Path) -> None:
     """The database removed, a run deleted in MLflow, an experiment deleted there: what is said is what the store has."""
     from mlflow import MlflowClient
@@ -268,6 +269,7 @@ def test_a_database_in_trouble_is_told_in_its_own_words(
     assert {follower.status(followed) for followed in runs} == {"FINISHED"}
 
 
+@pytest.mark.slow
 def test_a_locked_store_ends_in_two_lines_without_a_traceback(
     trained: Trained, tmp_path: Path, database: bytes
 ) -> None:

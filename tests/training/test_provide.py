@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,7 @@ from fedshift.spec.resolve import resolve_division
 from fedshift.storage.workspace import Workspace
 from fedshift.training.provide import remove_damaged
 from fedshift.training.run import train
+from tests.faults.processes import until
 from tests.training.test_run import MACHINE, spec_of
 
 
@@ -53,6 +54,13 @@ def test_damaged_images_and_partitions_are_retried_and_removed(project: Path) ->
             partition(workspace, spec)
 
 
+def waits(process: subprocess.Popen[str], lock: Path) -> bool:
+    """Whether a process has opened the lock file that another one holds."""
+    return any(
+        os.path.realpath(file) == os.path.realpath(lock) for file in Path(f"/proc/{process.pid}/fd").iterdir()
+    )
+
+
 def test_who_asks_while_another_makes_it_waits_and_takes_that_one(project: Path, tmp_path: Path) -> None:
     file = tmp_path / "division.yaml"
     file.write_text(yaml.safe_dump({"data": {"dataset": "digits", "target": "ink"}, "seed": 1}))
@@ -62,7 +70,7 @@ def test_who_asks_while_another_makes_it_waits_and_takes_that_one(project: Path,
     lock = made.with_suffix(".lock")
     with locked(lock):
         asking = [subprocess.Popen(program, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-        time.sleep(8)  # three times what it takes to make it
+        assert until(lambda: all(waits(process, lock) for process in asking), 120)
         assert not made.exists() and [process.poll() for process in asking] == [None, None]
         away.rename(made)
         before = made.stat()

@@ -259,17 +259,6 @@ def test_segments_are_immutable_and_merge_to_the_metrics(project: Path) -> None:
         pd.testing.assert_frame_equal(merged, pd.read_parquet(run / f"{name}.parquet"))
 
 
-def test_two_trainings_in_two_folders_leave_equal_files(project: Path) -> None:
-    """All but what the machine decides, to the byte."""
-    spec = spec_of("fdse")
-    for name in ("one", "two"):
-        (project / name).mkdir()
-        (project / name / "data").symlink_to(project / "data")
-        partition(Workspace(project / name), spec)
-        train(Workspace(project / name), spec, MACHINE)
-    assert_same(project / "one", project / "two", spec)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("torn", ["summary.json", "checkpoint.safetensors"])
 def test_what_starts_anew_records_each_round_once(torn: str, project: Path) -> None:

@@ -58,12 +58,11 @@ def locks(checkout: Checkout) -> list[Path]:
     ("signals", "to_all"),
     [
         ([signal.SIGINT], True),  # Ctrl-C
-        ([signal.SIGINT, signal.SIGINT], True),
         ([signal.SIGTERM], False),  # kill, systemd
         ([signal.SIGHUP], True),  # a closed terminal
         ([signal.SIGKILL], True),
     ],
-    ids=["ctrl-c", "twice", "term", "hang-up", "kill"],
+    ids=["ctrl-c", "term", "hang-up", "kill"],
 )
 def test_it_leaves_no_lock_and_no_process(
     checkout: Checkout, tree: Path, signals: list[signal.Signals], to_all: bool

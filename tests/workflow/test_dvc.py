@@ -19,6 +19,7 @@ REPOSITORY = Path(__file__).parents[2]
 GIT = ["git", "-c", "user.name=test", "-c", "user.email=test@example.org"]
 
 
+@pytest.mark.slow
 def test_a_plan_that_fails_leaves_the_list_of_runs(project: Path) -> None:
     command = yaml.safe_load((REPOSITORY / "dvc.yaml").read_text())["stages"]["plan"]["cmd"]
     environment = os.environ | {
@@ -157,26 +158,6 @@ def test_what_changes_rows_and_no_run_is_written_by_the_stage_that_keeps_it(
     names = [(root / "results" / "runs.txt").read_text() for root in (first, fourth)]
     assert names[0] == names[1]
     assert not list(fourth.glob("results/runs/**/weights"))  # nothing was trained
-
-
-@pytest.mark.slow
-@pytest.mark.workflow
-def test_metrics_and_parameters_say_what_changed(clones: tuple[Path, Path]) -> None:
-    second = clones[1]
-    shown = json.loads(run(second, "dvc", "metrics", "show", "--json"))
-    scores = shown[""]["data"]["results/report/all/scores.json"]["data"]["demo"]
-    assert set(scores) == {"fedavg", "fedprox"}
-    assert 0 < scores["fedavg"]["id"] <= 100
-    path = second / "experiments" / "demo.yaml"
-    before = path.read_text()
-    path.write_text(before.replace("rounds: 1", "rounds: 2"))
-    told = run(second, "dvc", "params", "diff", "--json", "--targets", "experiments/demo.yaml")
-    changed = {"old": 1, "new": 2, "diff": 1}
-    assert json.loads(told) == {"experiments/demo.yaml": {"spec.federation.rounds": changed}}
-    assert "older than the experiments" in run(
-        second, "fedshift", "pull"
-    )  # old tables are not certified as new ones
-    path.write_text(before)
 
 
 @pytest.mark.slow

@@ -9,7 +9,10 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
 import yaml
+
+from tests.workflow.checkout import Checkout, tiny
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -54,3 +57,16 @@ def test_every_profile_bounds_its_jobs_and_keeps_the_scheduler_that_scales() -> 
         assert profile["scheduler"] == "greedy"
         assert profile["scheduler-subsample"] == 1000
         assert profile["keep-going"] and profile["rerun-incomplete"]
+
+
+@pytest.mark.slow
+def test_snakemake_lint_finds_nothing(tmp_path: Path) -> None:
+    made = Checkout.made(tmp_path, {"demo": tiny("Demo", "fedavg")}, "experiments: [demo]\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "snakemake", "--lint"],
+        cwd=made.root,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0 and "    * " not in done.stderr, done.stderr

@@ -89,9 +89,7 @@ def test_a_run_that_failed_for_good_is_trained_once_its_reason_is_fixed(
     assert left(checkout) == [] and tables(checkout) == tables(finished)
 
 
-@pytest.mark.parametrize(
-    ("lost", "first"), [("", DRY_RUN), ("metrics.parquet", STATUS), ("summary.json", PLAN)]
-)
+@pytest.mark.parametrize(("lost", "first"), [("", DRY_RUN), ("summary.json", PLAN)])
 def test_a_lost_directory_or_file_of_a_run_is_noticed(
     lost: str, first: str, finished: Checkout, tmp_path: Path
 ) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -79,36 +76,6 @@ def test_options_and_targets_are_passed_on(checkout: Checkout) -> None:
     assert (request.pack, request.experiments) == (3, ("papers/other",))
     code, output = run(checkout, "papers/other", "--", "no/such/target")
     assert code == 1 and "MissingRuleException" in output, output
-
-
-def test_what_was_collected_by_hand_is_no_reason_not_to_train(checkout: Checkout) -> None:
-    """`fedshift table` in a fresh clone collects the archive: Snakemake took that for the finished experiment."""
-    other = "papers/other"
-    files = [
-        checkout.root / "results" / "metrics" / f"{other}{suffix}"
-        for suffix in (".parquet", ".statistics.parquet", ".runs.parquet")
-    ]
-    files[0].parent.mkdir(parents=True)
-    for file in files:
-        file.touch()
-    assert checkout.to_train("--config", f"experiments=[{other}]") == ["local"]
-    for file in files:
-        file.unlink()
-
-
-def test_ctrl_c_ends_it_as_snakemake_ends(checkout: Checkout) -> None:
-    """And the next call takes up what was left."""
-    with checkout.verb("run", "papers/other") as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if "rule train:" in line:
-                break
-        time.sleep(1)
-        os.killpg(process.pid, signal.SIGINT)
-        output = process.communicate()[0]
-    assert process.returncode == 1, output
-    assert "Traceback" not in output and "Terminating processes on user request" in output, output
-    assert "The same command goes on from here." in output and "fedshift status" not in output, output
 
 
 def test_an_experiment_that_is_not_listed_is_made_whole(checkout: Checkout) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from fedshift.planning import planfile
+from tests.planning.test_plan import MINE, OTHER
 from tests.workflow.checkout import Checkout
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow, pytest.mark.timeout(1200)]
@@ -22,3 +25,11 @@ def test_runs_and_packs_are_targets(checkout: Checkout) -> None:
         refused = checkout.snakemake("--dry-run", unknown)
         assert refused.returncode == 1 and f"{unknown} is not a run or a pack" in refused.stdout
         assert "MissingRuleException" not in refused.stdout and "Traceback" not in refused.stdout
+
+
+def test_a_table_waits_for_the_experiment_that_its_claims_compare_with(tmp_path: Path) -> None:
+    table = "results/tables/mine/table.csv"
+    checkout = Checkout.made(tmp_path, {"mine": MINE, "other": OTHER}, "experiments: [mine, other]\n")
+    assert checkout.to_train(table) == ["fedavg", "fedprox"]
+    (checkout.root / "params.yaml").write_text("experiments: [mine]\n")
+    assert checkout.to_train(table) == ["fedprox"]

@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from fedshift.common.files import hold
 from tests.workflow.checkout import Checkout, tiny
+
+pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 
 
 def test_locks_go_and_no_plan_is_made(tmp_path: Path) -> None:

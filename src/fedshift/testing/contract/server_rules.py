@@ -78,10 +78,8 @@ class ServerRuleContract(Contract):
         shared = federation.state.shared.at
         row, personal = again(federation, record, [0, 1, 2])
         turned, turned_personal = again(federation, record, [2, 0, 1])
-        assert turned[shared].tolist() == pytest.approx(row[shared].tolist(), rel=1e-4, abs=1e-5)
-        assert turned_personal.flatten().tolist() == pytest.approx(
-            personal.flatten().tolist(), rel=1e-4, abs=1e-5
-        )
+        torch.testing.assert_close(turned[shared], row[shared], rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(turned_personal, personal, rtol=1e-4, atol=1e-5)
 
     def test_equal_clients_give_what_one_of_them_gives(
         self, name: str, monkeypatch: pytest.MonkeyPatch
@@ -93,7 +91,7 @@ class ServerRuleContract(Contract):
         record.rows[:] = record.rows[0]
         record.up = {name: value[:1].expand_as(value).clone() for name, value in record.up.items()}
         row, _ = again(federation, record, list(range(len(record.rows))))
-        assert row[shared].tolist() == pytest.approx(record.rows[0, shared].tolist(), rel=1e-4, abs=1e-5)
+        torch.testing.assert_close(row[shared], record.rows[0, shared], rtol=1e-4, atol=1e-5)
 
     def test_the_weights_it_is_given_count_unless_it_weighs_clients_itself(
         self, name: str, monkeypatch: pytest.MonkeyPatch
@@ -114,9 +112,7 @@ class ServerRuleContract(Contract):
         federation = small(spec(federation={"rounds": 1}), method(name), clients=1)
         record = captured(federation, monkeypatch)[0]
         shared = federation.state.shared.at
-        assert federation.state.row[shared].tolist() == pytest.approx(
-            record.rows[0, shared].tolist(), rel=1e-5, abs=1e-6
-        )
+        torch.testing.assert_close(federation.state.row[shared], record.rows[0, shared], rtol=1e-5, atol=1e-6)
 
     def test_all_clients_receive_the_same_shared_entries(
         self, name: str, monkeypatch: pytest.MonkeyPatch
