@@ -26,7 +26,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import Literal
 
 import pandas as pd
 
@@ -35,12 +34,20 @@ from fedshift.analysis.claims.names import pair_names, side_names, statement
 from fedshift.analysis.claims.on_print import NOT_PRINTED, Printed, on_print
 from fedshift.analysis.claims.values import LATE, VALUE, Values, values_of
 from fedshift.analysis.collection.collected import Collected
-from fedshift.analysis.verdicts.rule import ALIKE, LEVEL, UNKNOWN, Interval, Spread, around, pooled, residual
+from fedshift.analysis.verdicts.rule import (
+    ALIKE,
+    LEVEL,
+    UNKNOWN,
+    Interval,
+    Outcome,
+    Spread,
+    around,
+    pooled,
+    residual,
+)  # fmt: skip
 from fedshift.experiments.column import column
 from fedshift.storage.workspace import Workspace
 
-Outcome = Literal["as published", "against", "open", "not run"]
-OUTCOMES: tuple[Outcome, ...] = ("as published", "against", "open", "not run")
 SIGN = {">": 1, ">=": 1, "<": -1, "<=": -1}
 NO_AXES = (VALUE, LATE)
 Terms = list[tuple[float, pd.DataFrame]]

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from fedshift.analysis.claims.judge import OUTCOMES, Difference, Verdict
+from fedshift.analysis.claims.judge import Difference, Verdict
+from fedshift.analysis.verdicts.rule import OUTCOMES
 from fedshift.common.files import read_rows
 from fedshift.storage.workspace import Workspace
 

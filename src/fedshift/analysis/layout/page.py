@@ -9,9 +9,8 @@ from collections.abc import Iterable, Sequence
 import jinja2
 import pandas as pd
 
-from fedshift.analysis.claims.judge import OUTCOMES
 from fedshift.analysis.layout.grid import Entry, Grid, grids
-from fedshift.analysis.verdicts.rule import WORDS
+from fedshift.analysis.verdicts.rule import OUTCOMES, WORDS
 
 # What a line of a table of verdicts, comparisons or sentences holds.
 Line = tuple[str, ...]

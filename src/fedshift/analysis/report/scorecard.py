@@ -17,14 +17,13 @@ from typing import NamedTuple
 import pandas as pd
 
 from fedshift.analysis.claims.join import Joined, join
-from fedshift.analysis.claims.judge import OUTCOMES
 from fedshift.analysis.claims.words import compared, sentences
 from fedshift.analysis.layout.page import piped, template
 from fedshift.analysis.printed import names as printed_names
 from fedshift.analysis.printed import published
 from fedshift.analysis.verdicts.coverage import Number, numbers
 from fedshift.analysis.verdicts.judge import COPIED, COUNTED, POINTS
-from fedshift.analysis.verdicts.rule import WORDS, root_mean_square
+from fedshift.analysis.verdicts.rule import OUTCOMES, WORDS, root_mean_square
 from fedshift.common.files import write_text
 from fedshift.storage.workspace import Workspace
 

@@ -27,6 +27,8 @@ LEVEL = 0.05
 ALIKE = 1e-9  # a standard deviation of no more is rounding
 Word = Literal["consistent", "different", "too few seeds"]
 WORDS: tuple[Word, ...] = ("consistent", "different", "too few seeds")
+Outcome = Literal["as published", "against", "open", "not run"]  # of a comparison of methods
+OUTCOMES: tuple[Outcome, ...] = ("as published", "against", "open", "not run")
 
 
 class Spread(NamedTuple):
