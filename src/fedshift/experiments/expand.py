@@ -144,26 +144,9 @@ def _cells(
     resolved spec.
     """
     where, known = f"experiments/{experiment.name}.yaml", protocol(workspace, experiment.protocol)
-    values = {
-        name: (axis.key, _values(name, experiment, known, where)) for name, axis in experiment.axes.items()
-    }
-    varied = axes(values, where)
-    every_target = any(axis.key == HELD_OUT and axis.values == "all" for axis in experiment.axes.values())
-    check_only(experiment, varied, where)
-    check_common(experiment, varied, where)
     settled = functools.cache(functools.partial(_settled, workspace, experiment, known))
-    points = [
-        (label, columns, overrides, *_subject(known, experiment, label, overrides))
-        for label in experiment.methods
-        for columns, overrides in _points(varied, experiment.only.get(label, {}))
-    ]
-    rows = {(label, method) for label, *_, method in points}
-    check_rows(experiment, rows, where)
-    check_parameters(varied, rows, where)
-    for label, columns, overrides, dataset, method in points:
+    for label, columns, overrides, dataset, method in _points_of(workspace, experiment):
         place = f"{where}: {label}"
-        if every_target and overrides[HELD_OUT] not in _domains(dataset, place):
-            continue
         variant, own = entry(experiment, label)
         point = [nested(*item) for item in overrides.items()]
         chosen = choice.of(experiment, label, columns) if choice else {}
@@ -175,6 +158,40 @@ def _cells(
         if any(setting(part, "federation", "weights", "") for part in (experiment.spec, own, *point)):
             check_weights(run, place)
         yield Cell(label, columns, run)
+
+
+def places(workspace: Workspace, experiment: Experiment) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The row and the axis values of each cell that `expand` gives; no spec is resolved."""
+    trained = [(label, columns) for label, columns, *_ in _points_of(workspace, experiment)]
+    yield from trained
+    for label, row in experiment.adapt.items():
+        yield from ((label, columns) for of, columns in trained if of == row.run)
+
+
+def _points_of(
+    workspace: Workspace, experiment: Experiment
+) -> Iterator[tuple[str, dict[str, Any], Partial, str, str]]:
+    """Row, values on the axes as tables show them and by dotted key, data set and method of each run."""
+    where, known = f"experiments/{experiment.name}.yaml", protocol(workspace, experiment.protocol)
+    values = {
+        name: (axis.key, _values(name, experiment, known, where)) for name, axis in experiment.axes.items()
+    }
+    varied = axes(values, where)
+    every_target = any(axis.key == HELD_OUT and axis.values == "all" for axis in experiment.axes.values())
+    check_only(experiment, varied, where)
+    check_common(experiment, varied, where)
+    points = [
+        (label, columns, overrides, *_subject(known, experiment, label, overrides))
+        for label in experiment.methods
+        for columns, overrides in _points(varied, experiment.only.get(label, {}))
+    ]
+    rows = {(label, method) for label, *_, method in points}
+    check_rows(experiment, rows, where)
+    check_parameters(varied, rows, where)
+    for point in points:
+        label, _, overrides, dataset, _ = point
+        if not every_target or overrides[HELD_OUT] in _domains(dataset, f"{where}: {label}"):
+            yield point
 
 
 def _points(varied: list[Axis], allowed: dict[str, list[Any]]) -> Iterator[tuple[dict[str, Any], Partial]]:

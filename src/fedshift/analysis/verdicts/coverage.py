@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +23,7 @@ from fedshift.analysis.quantities.uneven import AVERAGE
 from fedshift.common.files import canonical_json
 from fedshift.experiments.axes import NONE
 from fedshift.experiments.column import column
-from fedshift.experiments.expand import Cell, expand
+from fedshift.experiments.expand import Cell, expand, places
 from fedshift.experiments.load import available, load, protocol
 from fedshift.experiments.schema import METRIC, Experiment, Table
 from fedshift.storage.workspace import Workspace
@@ -34,16 +34,25 @@ Key = tuple[str, str, str, str]  # paper, table, run_key and metric_id of a prin
 
 @dataclass(frozen=True)
 class Place:
-    """A cell: experiment, table of it, row, metric, values on the table's axes; `differs` says what the runs
-    have otherwise than the printed row.
-    """
+    """A cell: experiment, table of it, row, metric, values on the table's axes."""
 
+    workspace: Workspace
     experiment: str
     table: str
     row: str
     metric: str
     values: dict[str, Any]
-    differs: list[str]
+
+    @property
+    def differs(self) -> list[str]:
+        """What the cell's runs have otherwise than the printed row."""
+        experiment, cells = _expanded(self.workspace, self.experiment)
+        table = experiment.tables[self.table]
+        runs_of = functools.partial(_runs, table, cells, tuple(self.values.values()))
+        named = {axis: "mean" if value == AVERAGE else value for axis, value in self.values.items()}
+        place = self.row, named, self.metric
+        known = protocol(self.workspace, experiment.protocol)
+        return printed_cell(self.workspace, experiment, known, table, place, runs_of)[1]
 
 
 @dataclass(frozen=True)
@@ -84,54 +93,58 @@ def _places(workspace: Workspace, text: str) -> list[tuple[Key, Place]]:
 
 
 def _placed(workspace: Workspace, experiment: Experiment) -> Iterator[tuple[Key, Place]]:
-    uses = expand(workspace, experiment)
-    known = protocol(workspace, experiment.protocol)
+    points = [*places(workspace, experiment)]
     for name, table in experiment.tables.items():
         if not table.printed:
             continue
-        for row, *values in (cells := _cells(table, uses)):
-            point = dict(zip(_columns(table), values, strict=True))
-            named = {axis: "mean" if value == AVERAGE else value for axis, value in point.items()}
-            runs_of = functools.cache(functools.partial(_runs, cells, values=tuple(values)))
+        columns = _columns(table)
+        for row, *values in dict.fromkeys(key for point in points for key in _keys(table, *point)):
+            at = dict(zip(columns, values, strict=True))
+            named = {axis: "mean" if value == AVERAGE else value for axis, value in at.items()}
             for metric in table.metrics:
-                if _lacks(metric, runs_of(row)):
+                if column(metric).kind == "setting" and _lacks(
+                    workspace, experiment, table, (row, *values), metric
+                ):
                     continue
-                place = row, named, metric
-                _, differs = printed_cell(workspace, experiment, known, table, place, runs_of)
-                at = Place(experiment.name, name, row, metric, point, differs)
+                place = Place(workspace, experiment.name, name, row, metric, at)
                 for key, printed in itertools.product(
                     published.keys(experiment, row, named, metric), table.printed
                 ):
-                    yield (experiment.paper, printed, *key), at
+                    yield (experiment.paper, printed, *key), place
 
 
-def _lacks(metric: str, runs: pd.DataFrame) -> bool:
+def _lacks(
+    workspace: Workspace, experiment: Experiment, table: Table, key: tuple[Any, ...], metric: str
+) -> bool:
     """Whether a column is of a setting that the row's method has not."""
-    own = column(metric)
-    return own.kind == "setting" and all(math.isnan(setting(text, own.name)) for text in runs["spec"])
+    row, *values = key
+    runs = _runs(table, _expanded(workspace, experiment.name)[1], tuple(values), row)
+    return all(math.isnan(setting(text, column(metric).name)) for text in runs["spec"])
 
 
 def _columns(table: Table) -> list[str]:
     return [column for column in table.columns if column != METRIC]
 
 
-def _cells(table: Table, uses: list[Cell]) -> dict[tuple[Any, ...], list[Cell]]:
-    """Row and values on the column axes -> the runs that the cell averages; with averages over targets, as
-    tables have them.
-    """
-    cells: dict[tuple[Any, ...], list[Cell]] = {}
-    for use in uses:
-        values = [use.axes.get(column, NONE) for column in _columns(table)]
-        cells.setdefault((use.label, *values), []).append(use)
-        if use.axes.get("target", NONE) != NONE and "target" in table.columns:
-            values[_columns(table).index("target")] = AVERAGE
-            cells.setdefault((use.label, *values), []).append(use)
-    return cells
+def _keys(table: Table, label: str, axes: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
+    """Row and values on the column axes of a run; and of the average over targets, as tables have it."""
+    columns = _columns(table)
+    values = [axes.get(column, NONE) for column in columns]
+    yield label, *values
+    if axes.get("target", NONE) != NONE and "target" in columns:
+        values[columns.index("target")] = AVERAGE
+        yield label, *values
 
 
-def _runs(cells: dict[tuple[Any, ...], list[Cell]], row: str, values: tuple[Any, ...]) -> pd.DataFrame:
+@functools.cache
+def _expanded(workspace: Workspace, name: str) -> tuple[Experiment, list[Cell]]:
+    experiment = load(workspace, name)
+    return experiment, expand(workspace, experiment)
+
+
+def _runs(table: Table, cells: Sequence[Cell], values: tuple[Any, ...], row: str) -> pd.DataFrame:
     """The runs of a cell as Collected.runs, what `differences` reads of it."""
-    uses = cells.get((row, *values), [])
+    uses = [cell for cell in cells if (row, *values) in _keys(table, cell.label, cell.axes)]
     runs = {use.spec.model_copy(update={"seed": 0}).model_dump_json(): use.task for use in uses}
     tasks = [canonical_json(task.declared()) if task else None for task in runs.values()]
     return pd.DataFrame({"spec": [*runs], "adaptation": tasks})
