@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pytest
 import torch
@@ -206,23 +205,3 @@ def test_the_images_of_features_depend_on_the_seed_alone(tmp_path: Path) -> None
     assert table("features", run, images=2, seed=1)["sample"].to_pylist() != drawn
     every = table("features", run, images=1000).to_pandas()
     assert every.groupby("client").size().to_dict() == {-1: 12, 0: 5, 1: 4, 2: 3}
-
-
-def test_confusion_pooled_by_row() -> None:
-    """Two runs of a row and one of another, two classes: sums over what is not a row, a model or a split."""
-    same = {"model": "global", "stage": "post_agg", "split": "test", "classes": ["cat", "dog"]}
-    cells = pd.DataFrame(
-        [
-            {"method": "fedavg", "seed": 0, "counts": [1, 2, 3, 4], **same},
-            {"method": "fedavg", "seed": 1, "counts": [10, 0, 0, 10], **same},
-            {"method": "local", "seed": 0, "counts": [5, 6, 7, 8], **same},
-        ]
-    )
-    shown = get("evaluations", "confusion").pooled(cells).set_index(["method", "label"])
-    assert list(shown.columns) == ["model", "stage", "split", "cat", "dog"]
-    assert shown[["cat", "dog"]].to_dict("index") == {
-        ("fedavg", "cat"): {"cat": 11, "dog": 2},
-        ("fedavg", "dog"): {"cat": 3, "dog": 14},
-        ("local", "cat"): {"cat": 5, "dog": 6},
-        ("local", "dog"): {"cat": 7, "dog": 8},
-    }

@@ -66,7 +66,6 @@ def test_what_an_experiment_asks_for(finished: Path, monkeypatch: pytest.MonkeyP
     assert f"confusion: 4 of 4 runs: {folder / 'confusion.parquet'}" in shown
     assert {path.name for path in folder.iterdir()} == {
         "confusion.parquet",
-        "confusion.csv",
         "features-5.parquet",
     }
     made = results(finished)
@@ -88,13 +87,6 @@ def test_what_an_experiment_asks_for(finished: Path, monkeypatch: pytest.MonkeyP
             there = recorded.loc[tuple(row)]
             assert np.array_equal(matrix.sum(1), there["n"])
             assert np.array_equal(matrix.diagonal(), there["correct"])
-
-    csv = pd.read_csv(folder / "confusion.csv")
-    assert list(csv.columns) == ["method", "model", "stage", "split", "label", *map(str, range(10))]
-    pooled = counts[((frame["method"] == "fedbn") & (frame["split"] == "test")).to_numpy()].sum(0)
-    shown_of = csv[(csv["method"] == "fedbn") & (csv["split"] == "test")]
-    assert {*shown_of["model"]} == {"personal"}
-    assert np.array_equal(shown_of[[str(label) for label in range(10)]].to_numpy(), pooled)
 
     features = evaluated(workspace, "tiny", "features-5").to_pandas()
     assert len(features) == 4 * 4 * 5 and len({*map(len, features["feature"])}) == 1

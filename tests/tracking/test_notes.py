@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 
 import pytest
 from sqlalchemy.exc import OperationalError
 
+from fedshift.planning.planfile import Cell, Run
+from fedshift.tracking.followed import followed
 from fedshift.tracking.pages import _view
 from tests.tracking.conftest import Trained, finish, names, track, until
 from tests.verbs import done, fedshift
@@ -67,3 +70,14 @@ def test_a_view_compares_all_methods_on_a_domain_by_accuracy() -> None:
     assert view["orderByKey"] == "metrics.`acc/ood`" and not view["orderByAsc"]
     assert view["selectedColumns"] == ["metrics.`acc/ood`", "metrics.`acc/id`"]
     assert view["groupBy"]["groupByKeys"] == [{"mode": "param", "groupByData": "variant"}]
+
+
+def test_seeds_of_a_variant_share_its_colour_and_variants_do_not() -> None:
+    runs, cells = [], []
+    for k, (method, seed) in enumerate((m, s) for m in ("fedavg", "fedbn", "ditto") for s in (0, 1)):
+        fields = {**dict.fromkeys(Run._fields, 0), "digest": str(k), "dataset": "pacs", "method": method}
+        runs.append(Run(**{**fields, "seed": seed}))  # type: ignore[arg-type]
+        cells.append(Cell("e", method, json.dumps({"seed": seed}), str(k)))
+    colours = [planned.tags["mlflow.runColor"] for planned in followed(runs, cells)]
+    assert colours[::2] == colours[1::2]
+    assert len({*colours}) == 3

@@ -108,9 +108,9 @@ def test_an_evaluation_of_finished_runs_trains_nothing(checkout: Checkout) -> No
     folder = checkout.root / "results/metrics/adapted.evaluated"
     names = {path.name for path in folder.iterdir() if not path.name.startswith(".")}
     assert names == {
-        "confusion.parquet", "confusion.csv", "hardest-3.parquet", "fedbn-adapted.parquet", "fdse-adapted.parquet"
+        "confusion.parquet", "hardest-3.parquet", "fedbn-adapted.parquet", "fdse-adapted.parquet"
     }  # fmt: skip
-    shown = pd.read_csv(folder / "confusion.csv")
+    shown = pd.read_parquet(folder / "confusion.parquet")
     assert {*shown["method"]} == {"fedbn", "fdse"} and {*shown["split"]} == {"test", "target"}
     losses = pd.read_parquet(folder / "hardest-3.parquet")
     assert losses.groupby(["method", "client"]).size().eq(3).all() and losses["loss"].gt(0).all()

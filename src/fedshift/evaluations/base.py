@@ -170,15 +170,6 @@ class Evaluation:
         raise NotImplementedError
 
     @staticmethod
-    def pooled(cells: pd.DataFrame) -> pd.DataFrame:
-        """What of the tables of an experiment's runs is shown as CSV, by row of the experiment (`method`);
-        without this function there is no CSV.
-
-        cells: these tables below each other, with the columns `method` and the experiment's axes in front.
-        """
-        raise NotImplementedError
-
-    @staticmethod
     def quantity(table: pd.DataFrame, name: str) -> float:
         """One of `quantities` of the table of a run, NaN where it is not defined."""
         raise NotImplementedError

@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-import pandas as pd
 import pyarrow as pa
 import torch
 
 from fedshift.evaluations.base import Evaluation, Row, Split, Trained
-
-KEYS = ["method", "model", "stage", "split"]
 
 
 @dataclass(frozen=True)
@@ -36,18 +32,3 @@ class Confusion(Evaluation):
             for out, y in run.outputs(row, index):
                 counts += torch.bincount(y * size + out.logits.argmax(1), minlength=size**2)
             yield {**place, "classes": run.classes, "counts": counts.cpu().numpy()}
-
-    @staticmethod
-    def pooled(cells: pd.DataFrame) -> pd.DataFrame:
-        """A line for each label of a row's model on a split, over all clients, domains and seeds: images by
-        the class that they are taken for.
-        """
-        parts = []
-        named = cells.assign(classes=cells["classes"].map(tuple))
-        for _, group in named.groupby([*KEYS, "classes"], sort=False):
-            first = group.iloc[0]
-            classes = list(first["classes"])
-            counts = np.stack(list(group["counts"])).sum(0).reshape(len(classes), len(classes))
-            keys = pd.DataFrame({**{key: first[key] for key in KEYS}, "label": classes})
-            parts.append(pd.concat([keys, pd.DataFrame(counts, columns=classes)], axis=1))
-        return pd.concat(parts, ignore_index=True)

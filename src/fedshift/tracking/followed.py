@@ -7,13 +7,15 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fedshift.experiments.axes import dotted
 from fedshift.planning.planfile import Cell, Run
 
 NOTE = "mlflow.note.content"  # a tag that MLflow shows as Markdown
+# Of variants, in their order on a page: MLflow's own choice is by run, and may give neighbours the same.
+COLOURS = ["1f77b4", "ff7f0e", "2ca02c", "d62728", "9467bd", "8c564b", "e377c2", "7f7f7f", "bcbd22", "17becf"]
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,7 @@ class Followed:
     experiments: tuple[str, ...]
     variant: str
     axes: dict[str, str]
+    colour: str = ""
 
     @property
     def page(self) -> str:
@@ -47,6 +50,7 @@ class Followed:
         run = self.run
         used = {
             "experiments": ", ".join(self.experiments),
+            "mlflow.runColor": self.colour,
             "mlflow.source.name": f"experiments/{self.experiments[0]}.yaml",
         }
         note = f"Directory: `{run.directory}`"
@@ -70,7 +74,11 @@ def followed(runs: Iterable[Run], cells: Iterable[Cell]) -> list[Followed]:
     uses: dict[str, list[Cell]] = defaultdict(list)
     for cell in cells:
         uses[cell.digest].append(cell)
-    return [_followed(run, uses[run.digest]) for run in runs if run.digest in uses]
+    named = [_followed(run, uses[run.digest]) for run in runs if run.digest in uses]
+    numbers: dict[str, dict[str, int]] = defaultdict(dict)  # of variants, by page
+    for one in named:
+        numbers[one.page].setdefault(one.variant, len(numbers[one.page]))
+    return [replace(one, colour=f"#{COLOURS[numbers[one.page][one.variant] % 10]}") for one in named]
 
 
 def _followed(run: Run, cells: list[Cell]) -> Followed:

@@ -1,5 +1,5 @@
 """Evaluated: results of evaluations of an experiment's runs, gathered in a folder beside its metrics, which
-DVC shares: a Parquet file for each evaluation, and a small CSV where the evaluation pools its results.
+DVC shares: a Parquet file for each evaluation.
 
 A result is one file in its run's directory. Gathered it has the row's label, the axes and the run's name in
 front, as collected records do.
@@ -25,7 +25,6 @@ from fedshift.analysis.collection.records import by_run
 from fedshift.analysis.collection.records import write as write_records
 from fedshift.analysis.collection.uses import Use, keys_of
 from fedshift.common.errors import FedshiftError
-from fedshift.common.files import atomic_path
 from fedshift.common.parquet import read_parquet
 from fedshift.common.registry import get
 from fedshift.experiments.figures import asked_for
@@ -43,13 +42,10 @@ if TYPE_CHECKING:
 def gather(
     workspace: Workspace, experiment: Experiment, label: str, task: Task, results: list[tuple[Use, Path]]
 ) -> Path:
-    """Gather the results of one evaluation in <label>.parquet and <label>.csv of the experiment's folder;
-    return the path of the first.
+    """Gather the results of one evaluation in <label>.parquet of the experiment's folder; return its path.
 
     results: each run with the file of its result.
     """
-    from fedshift.evaluations.base import Evaluation
-
     kind: type[Evaluation] = get("evaluations", task.evaluation)
     path = workspace.evaluated(experiment.name) / f"{label}.parquet"
     keys = keys_of(experiment, [use for use, _ in results])
@@ -58,9 +54,6 @@ def gather(
     stamps = {digest: _read(result)[1] for digest, (_, result) in zip(digests, results, strict=True)}
     sources = [functools.partial(_table, result) for _, result in results]
     write_records(path, kind.schema(), keys, sources, {"made": json.dumps(stamps)})
-    if results and kind.pooled is not Evaluation.pooled:
-        with atomic_path(path.with_suffix(".csv")) as temporary:
-            kind.pooled(read_parquet(path).to_pandas()).to_csv(temporary, index=False)
     return path
 
 
