@@ -5,20 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
+import numpy as np
 from pydantic import Field
 
 from fedshift.analysis.collection.collected import Collected
-from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series, Spread, Style
-from fedshift.analysis.figures._marks import in_words, several
-from fedshift.analysis.figures.base import Figure
+from fedshift.analysis.figures._queries import in_words, several
+from fedshift.analysis.figures.base import Axis, Figure, Plot
 from fedshift.analysis.ranking import ranking
 from fedshift.experiments.column import quantity
 from fedshift.experiments.schema import Experiment
 from fedshift.storage.workspace import Workspace
 
 LINE = 0.27  # inches a method
+TICKS = 14  # at most so many
 ALIKE, APART = "not told apart from the first", "worse than the first"
 
 
@@ -42,40 +43,42 @@ class Ranks(Figure):
         """The metric exists."""
         quantity(self.params.metric, where)
 
-    def panels(self, workspace: Workspace, collected: Collected) -> Panels:
+    def plot(self, workspace: Workspace, collected: Collected) -> Plot:
         """Over all blocks of the experiment that have all their seeds."""
         result = ranking([collected], self.params.metric, self.params.alpha)
-        table, half = result.table, result.critical / 2
-        series = []
-        for place, (method, rank) in enumerate(zip(table["method"], table["rank"], strict=True)):
-            apart = method not in result.alike
-            spread = Spread([rank - half], [rank + half], "bar", "x")
-            style: Style = "ring" if apart else "square"
-            series.append(
-                Series(APART if apart else ALIKE, str(method), [rank], [float(place)], style, spread)
-            )
-        ticks = {float(place): str(method) for place, method in enumerate(table["method"])}
-        words = in_words(self.params.metric)
+        rank, methods, half = result.table["rank"], [*result.table["method"]], result.critical / 2
+        alike = result.table["method"].isin(result.alike)
+        frame = result.table.assign(
+            label=np.where(alike, ALIKE, APART), style=np.where(alike, "square", "open"),
+            mark=methods, x=rank, y=methods, low=rank - half, high=rank + half,
+        )  # fmt: skip
+        last = float(rank.min()) + result.critical
+        names = collected.order.get("target", [])
+        left = [one for one in collected.experiment.rows if one not in methods]
+        notes = [
+            f"bar: half the critical difference ({result.critical:.2f}) to each side",
+            "over "
+            + (
+                several("target", names)
+                if len(names) == result.blocks
+                else f"{result.blocks} pairs of data set and held-out domain"
+            ),
+            f"left out: {', '.join(left)}" * bool(left),
+            f"Friedman's p:\u00a0{result.p:.2g}" * (not math.isnan(result.p)),
+        ]
         x = Axis(
-            f"mean rank by {words} (1: the best)",
-            ticks={float(rank): str(rank) for rank in range(1, len(table) + 1)},
-            limits=(0.9, len(table) + 0.1),
+            f"mean rank by {in_words(self.params.metric)} (1: the best)",
+            ticks=range(1, len(methods) + 1, 1 + len(methods) // TICKS),
+            limits=(0.9, len(methods) + 0.1),
         )
-        last = float(table["rank"].min()) + result.critical
-        rules: list[tuple[Literal["x", "y"], float]] = [("x", last)] * (last < len(table))
-        panel = Panel(series, x, Axis("", ticks=ticks, limits=(len(table) - 0.4, -0.6)), rules=rules)
-        note = f"bar: half the critical difference ({result.critical:.2f}) to each side"
-        note += f"; over {_blocks(collected, result.blocks)}"
-        note += f"; ring, beyond the line: {APART}" * any(mark.label == APART for mark in series)
-        left = [one for one in collected.experiment.rows if one not in [*table["method"]]]
-        note += f"; left out: {', '.join(left)}" * bool(left)
-        note += f"; Friedman's p:\u00a0{result.p:.2g}" * (not math.isnan(result.p))
-        return Panels("Mean ranks", [Row([panel])], [ALIKE, APART], note, (5.0, 0.6 + LINE * len(table)))
-
-
-def _blocks(collected: Collected, count: int) -> str:
-    """What methods are ranked over: held-out domains by name, where there are as many of them as blocks."""
-    names = collected.order.get("target", [])
-    return (
-        several("target", names) if len(names) == count else f"{count} pairs of data set and held-out domain"
-    )
+        return Plot(
+            "Mean ranks",
+            frame,
+            x,
+            Axis(names=methods),
+            [ALIKE, APART],
+            "; ".join(filter(None, notes)),
+            size=(5.0, 0.6 + LINE * len(methods)),
+            colours={ALIKE: "#0072B2", APART: "#D55E00"},
+            rules={"x": [last] * (last < len(methods))},
+        )
