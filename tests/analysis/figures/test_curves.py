@@ -13,6 +13,7 @@ from fedshift.analysis.figures import draw
 from fedshift.analysis.figures.base import Plot
 from fedshift.analysis.figures.curves import Curves, _steps
 from fedshift.cli import main
+from fedshift.common.errors import FedshiftError
 from fedshift.spec import RunSpec
 from tests.analysis.conftest import Project, accuracy
 
@@ -139,6 +140,13 @@ def test_along_what_rounds_took_a_run_that_stopped_early_ends_at_its_total(
     path.write_text(json.dumps({**json.loads(path.read_text()), "rounds": 1}))
     values = curves(project, project.collect(), x=x).frame["x"]
     assert values.tolist() == pytest.approx([0, end])
+
+
+def test_metrics_without_a_value_are_an_error(project: Project) -> None:
+    project.declare(methods={"fedavg": None}, axes={"seed": [0]})
+    project.add("fedavg", {1: accuracy((0.5, 0.5))}, seed=0)
+    with pytest.raises(FedshiftError, match="no finished run has a value of ood"):
+        curves(project, project.collect(), metrics=("ood",))
 
 
 def test_losses_are_means_over_seeds_in_nats(project: Project) -> None:

@@ -39,7 +39,7 @@ def over_seeds(frame: pd.DataFrame, ddof: int, along: str = "x") -> pd.DataFrame
     groups = frame.dropna(subset="y").groupby(by, sort=False, dropna=False)["y"]
     found = groups.agg(["mean", "count", "min", "max"]).assign(std=groups.std(ddof=ddof)).reset_index()
     line = [name for name in by if name != along]
-    most = found.groupby(line, dropna=False)["count"].transform("max") if line else found["count"].max()
+    most = found.groupby(line, dropna=False)["count"].transform("max")
     found["kind"] = np.select([most >= ENOUGH, most == 2], ["std", "range"], "alone")
     std = found["std"].where((found["kind"] == "std") & (found["count"] >= ENOUGH))
     two = (found["kind"] == "range") & (found["count"] == 2)

@@ -108,7 +108,9 @@ class Curves(Figure):
         lines = frame.rename(columns={"method": "label"}).melt(
             [*points, "row", "panel", "label", "x", "seed"], metrics, "metric", "y"
         )
-        lines = lines.dropna(subset="y").assign(y_axis=lines["metric"].map(axis_label))
+        lines = lines.assign(y_axis=lines["metric"].map(axis_label)).dropna(subset="y")
+        if lines.empty:
+            raise nothing_finished(collected, f"no finished run has a value of {', '.join(metrics)}")
         means = marks(lines[PLOTTED], collected.protocol.ddof, "line")
         means = means[~means["label"].isin(grey) | (means["mark"] == "mean")]
         means.loc[means["label"].isin(grey), ["style", "low", "high"]] = "thin", None, None

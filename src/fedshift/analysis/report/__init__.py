@@ -158,9 +158,14 @@ def _scores(costs: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 def _figure(plot: Plot) -> dict[str, Any]:
     """A figure as the page has it: title, note, alternative text, picture, and the pixels it needs."""
     image = downloads.data_address("image/svg+xml", svg(plot).encode())
-    width = round(INCH * plot.size[0] * max(plot.frame.groupby(["row", "y_axis"])["panel"].nunique()))
+    columns = max([1, *plot.frame.groupby(["row", "y_axis"])["panel"].nunique()])
     words = {"title": plot.title, "note": plot.note, "text": plot.text}
-    return {**words, "image": image, "width": width, "photo": bool(plot.pictures)}
+    return {
+        **words,
+        "image": image,
+        "width": round(INCH * plot.size[0] * columns),
+        "photo": bool(plot.pictures),
+    }
 
 
 def against_costs(collected: Collected, costs: pd.DataFrame) -> Plot:
