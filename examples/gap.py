@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pandas as pd
+
 from fedshift.analysis.collection.collected import Collected
-from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series
-from fedshift.analysis.figures.base import Figure
+from fedshift.analysis.figures.base import Axis, Figure, Plot
 from fedshift.analysis.quantities.select import selected
 from fedshift.common.errors import FedshiftError
 from fedshift.storage.workspace import Workspace
@@ -25,20 +26,16 @@ class Gap(Figure):
     name = "gap"
     Params = Params
 
-    def panels(self, workspace: Workspace, collected: Collected) -> Panels:
+    def plot(self, workspace: Workspace, collected: Collected) -> Plot:
         """Raises FedshiftError where no finished run has a held-out domain."""
         runs = selected(collected).dropna(subset=["id", "ood"])
         if runs.empty:
             raise FedshiftError(collected.path, "has no run with a held-out domain", "Leave the figure out.")
-        runs["gap"] = runs["id"] - runs["ood"]
-        if self.params.relative:
-            runs["gap"] *= 100 / runs["id"]
-        methods = [*runs["method"].unique()]
-        series = []
-        for place, method in enumerate(methods):
-            seeds = runs[runs["method"] == method].groupby("seed")["gap"].mean()
-            series.append(Series(method, "seed", [float(place)] * len(seeds), [*seeds], "ring"))
-            series.append(Series(method, "mean", [float(place)], [seeds.mean()], "dot"))
-        x = Axis("method", ticks=dict(enumerate(methods)))
-        y = Axis(f"accuracy lost out of distribution\n({'%' if self.params.relative else 'points'})")
-        return Panels("Generalisation gap", [Row([Panel(series, x, y)])], methods, "rings: seeds")
+        runs["y"] = (runs["id"] - runs["ood"]) * (100 / runs["id"] if self.params.relative else 1)
+        seeds = runs.groupby(["method", "seed"], sort=False)["y"].mean().reset_index()
+        means = seeds.groupby("method", sort=False)["y"].mean().reset_index()
+        frame = pd.concat([seeds.assign(mark="seed", style="ring"), means.assign(mark="mean", style="dot")])
+        frame = frame.assign(label=frame["method"], x=frame["method"])
+        unit = "%" if self.params.relative else "points"
+        y = Axis(f"accuracy lost out of distribution\n({unit})")
+        return Plot("Generalisation gap", frame, Axis("method"), y, note="rings: seeds")

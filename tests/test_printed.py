@@ -12,8 +12,6 @@ import torch
 
 from examples.gap import Gap
 from examples.hardest import Hardest
-from fedshift.analysis.drawing import static
-from fedshift.analysis.drawing.panels import table
 from fedshift.analysis.metrics.base import Metric
 from fedshift.common import registry
 from fedshift.experiments.expand import expand
@@ -78,13 +76,13 @@ def test_the_figure_that_the_page_prints_is_the_examples(tmp_path: Path, relativ
     collected = project.collect()
     kinds = printed("add-a-figure.md")["Gap"], Gap
     page, package = (
-        kind(params(kind, {"relative": relative})).panels(Workspace(tmp_path), collected) for kind in kinds
+        kind(params(kind, {"relative": relative})).plot(Workspace(tmp_path), collected) for kind in kinds
     )
-    assert page == package
-    values = table(package)
+    values = package.frame
+    assert page.frame.equals(values) and page.y == package.y
     assert values["y"].tolist() == pytest.approx([40, 60, 50] if relative else [20, 30, 25])
     assert values["mark"].tolist() == ["seed", "seed", "mean"]
-    assert static.draw(page, "A toy").axes[0].get_ylabel().endswith("(%)" if relative else "(points)")
+    assert package.y.label.endswith("(%)" if relative else "(points)")
 
 
 def test_the_evaluation_that_the_page_prints_is_the_examples(tmp_path: Path) -> None:

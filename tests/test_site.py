@@ -62,7 +62,7 @@ def test_the_repository_s_pages_and_files_are_in_it(site: Path) -> None:
         ("methods", ["federation.method.Method.aggregate", "federation.client.Client.descend"]),
         ("data", ["data.tree.ImageTree", "data.scheme.Scheme.assign"]),
         ("metrics", ["analysis.metrics.base.Metric"]),
-        ("figures", ["analysis.figures.base.Figure.panels"]),
+        ("figures", ["analysis.figures.base.Figure.plot"]),
         ("evaluations", ["evaluations.base.Evaluation.rows"]),
     ],
 )

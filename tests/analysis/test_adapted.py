@@ -19,7 +19,6 @@ from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.collection.evaluated import evaluated, gather
 from fedshift.analysis.collection.restore import restore
 from fedshift.analysis.collection.uses import Use
-from fedshift.analysis.drawing.panels import table
 from fedshift.analysis.figures.curves import Curves
 from fedshift.analysis.notes import notes
 from fedshift.analysis.quantities.clients import leading
@@ -179,8 +178,8 @@ def test_notes_say_what_it_is_and_of_which_code(project: Project) -> None:
 
 def test_figures_leave_it_out_and_the_report_counts_its_cost(project: Project) -> None:
     collected = made(project)
-    drawn = Curves(Curves.Params()).panels(project.workspace, collected)
-    assert {*table(drawn)["label"]} == {"fedbn"}
+    drawn = Curves(Curves.Params()).plot(project.workspace, collected)
+    assert {*drawn.frame["label"]} == {"fedbn"}
     path = write_report(project.workspace, ["toy"], "toy")
     scores = json.loads(path.with_name("scores.json").read_text())["toy"]
     assert scores == {

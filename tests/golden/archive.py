@@ -13,7 +13,7 @@ from pathlib import Path
 from fedshift.analysis import tables
 from fedshift.analysis.collection.collect import collect
 from fedshift.analysis.collection.collected import read
-from fedshift.analysis.drawing.panels import panels_of, table
+from fedshift.analysis.figures.base import plots, table
 from fedshift.analysis.layout.page import csv
 from fedshift.analysis.report import scorecard
 from fedshift.analysis.verdicts.coverage import numbers
@@ -59,8 +59,8 @@ def _files(root: Path, name: str) -> list[tuple[str, str]]:
     made = {
         path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.suffix in (".md", ".csv")
     }
-    panels, _ = panels_of(workspace, collected)
-    made |= {f"figures/{figure}.csv": csv(table(of)).encode() for figure, of in panels.items()}
+    drawn, _ = plots(workspace, collected)
+    made |= {f"figures/{figure}.csv": csv(table(of)).encode() for figure, of in drawn.items()}
     return [(f"{name}/{file}", _digest(data)) for file, data in made.items()]
 
 

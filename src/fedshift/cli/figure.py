@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from fedshift.analysis.drawing import static
+from fedshift.analysis.figures import draw
 from fedshift.cli._collected import collected_or_archived
 from fedshift.cli._names import experiment_argument
 from fedshift.storage.workspace import Workspace
@@ -22,7 +22,7 @@ def command(workspace: Workspace, experiment: str, lenient: bool) -> None:
     plotted, exits with 2.
     """
     undrawn: list[str] = []
-    paths = static.write(workspace, collected_or_archived(workspace, experiment), undrawn.append)
+    paths = draw.write(workspace, collected_or_archived(workspace, experiment), undrawn.append)
     for path in paths:
         click.echo(path)
     for line in undrawn:

@@ -51,7 +51,7 @@ def own(kind: str) -> tuple[str, ...]:
         path.parent.name for path in folder.glob("*/__init__.py")
     ]
     return tuple(
-        sorted(stem for stem in stems if not stem.startswith("_") and stem not in ("base", "layers"))
+        sorted(stem for stem in stems if not stem.startswith("_") and stem not in ("base", "draw", "layers"))
     )
 
 

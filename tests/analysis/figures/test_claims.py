@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
-from matplotlib.figure import Figure
 
 from fedshift.analysis.collection.collected import Collected
-from fedshift.analysis.drawing import static
-from fedshift.analysis.drawing.panels import table
+from fedshift.analysis.figures import draw
+from fedshift.analysis.figures.base import Plot
 from fedshift.analysis.figures.claims import Claims
 from tests.analysis.conftest import Project, accuracy
 
 
-def drawn(project: Project, collected: Collected) -> Figure:
-    return static.draw(Claims(Claims.Params()).panels(project.workspace, collected), "A toy")
+def drawn(project: Project, collected: Collected) -> Plot:
+    return Claims(Claims.Params()).plot(project.workspace, collected)
 
 
 def test_claims_are_drawn_where_an_experiment_tests_some(project: Project) -> None:
@@ -34,41 +31,18 @@ def test_claims_are_drawn_where_an_experiment_tests_some(project: Project) -> No
             for seed, points in enumerate((3, 2, 4)):
                 value = base + sign * points / 100
                 project.add(method, {1: accuracy((value, value), ood=value)}, target=target, seed=seed)
-    collected = project.collect()
-    figure = drawn(project, collected)
-    (panel,) = figure.axes
-    assert [label.get_text() for label in panel.get_yticklabels()] == [
-        "HF-C04.1: hfedf > fedavg, ood",
-        "HF-C05.1: hfedf > fedprox, id",
-    ]
-    assert [text.get_text() for text in panel.texts] == ["as published", "against"]
-    marks = {(line.get_marker(), float(line.get_ydata()[0])): line.get_xdata() for line in panel.get_lines()}
-    assert marks["s", 0].tolist() == pytest.approx([3]) and marks["s", 1].tolist() == pytest.approx([-3])
-    assert marks["o", 0].tolist() == pytest.approx([3, 2, 4])  # the seeds
-    assert marks["D", 0].tolist() == pytest.approx([54.6 - 51.3])
-    assert "square: mean; rings: seeds" in " ".join(figure.get_supxlabel().split())
+    plot = drawn(project, project.collect())
+    values = plot.frame.set_index(["y", "mark"]).sort_index()
+    first, second = "HF-C04.1: hfedf > fedavg, ood", "HF-C05.1: hfedf > fedprox, id"
+    assert plot.axes[0].names == [first, second]
+    assert values.loc[[(first, "mean"), (second, "mean")], "label"].tolist() == ["as published", "against"]
+    assert values.loc[(first, "seed"), "x"].tolist() == pytest.approx([3, 2, 4])
+    assert values.loc[(first, "printed"), "x"] == pytest.approx(54.6 - 51.3)
     half = (
         2.776445 * (2 / 3) ** 0.5
     )  # rows (0, 0, 0), (-3, -2, -4), (3, 2, 4) leave a variance of 1, 4 degrees of freedom
-    bars = {line.get_ydata()[0]: line for line in panel.get_lines() if line.get_linewidth() > 2}
-    assert bars[0].get_xdata() == pytest.approx([3 - half, 3 + half])
-    assert bars[0].get_linestyle() == "-"
-    names = [path.name for path in static.write(project.workspace, collected)]
-    assert names[4:] == ["claims.svg", "claims.pdf", "claims.png", "claims.csv"]
-
-
-@pytest.mark.parametrize(("better", "mean"), [("hfedf", 3.0), ("fedavg", -3.0)], ids=["right", "swapped"])
-def test_a_planted_error_is_noticed(project: Project, better: str, mean: float) -> None:
-    """Two methods with each other's runs."""
-    axes = {"target": ["a", "b"], "seed": [0, 1]}
-    project.declare(
-        methods=dict.fromkeys(("hfedf", "fedavg")), axes=axes, claims={"HF-C04.1": {"metric": "ood"}}
-    )
-    for method, target, seed in itertools.product(("hfedf", "fedavg"), *axes.values()):
-        value = 0.53 if method == better else 0.5
-        project.add(method, {1: accuracy((0.5, 0.5), ood=value)}, target=target, seed=seed)
-    values = table(Claims(Claims.Params()).panels(project.workspace, project.collect()))
-    assert values[values["mark"] == "mean"]["x"].tolist() == pytest.approx([mean])
+    mean = values.loc[[(first, "mean"), (second, "mean")], ["x", "low", "high"]].to_numpy().ravel()
+    assert mean.tolist() == pytest.approx([3, 3 - half, 3 + half, -3, -3 - half, -3 + half])
 
 
 def test_an_interval_that_is_too_long_is_cut_with_an_arrow(project: Project) -> None:
@@ -81,17 +55,13 @@ def test_an_interval_that_is_too_long_is_cut_with_an_arrow(project: Project) -> 
     for method, values in (("hfedf", (0.5, 0.5)), ("fedavg", (0.42, 0.52))):
         for seed, value in enumerate(values):
             project.add(method, {1: accuracy((0.5, 0.5), ood=value)}, seed=seed)
-    (panel,) = drawn(project, project.collect()).axes
-    assert panel.get_xlim() == pytest.approx((-12.8, 12.8))
-    (bar,) = (line for line in panel.get_lines() if line.get_label() == "_interval")
-    assert bar.get_linestyle() == "-"  # what is dashed is published
-    assert bar.get_xdata() == pytest.approx([-12.8, 12.8])
-    arrows = {
-        line.get_marker(): float(line.get_xdata()[0])
-        for line in panel.get_lines()
-        if line.get_marker() in "<>"
-    }
-    assert arrows == pytest.approx({"<": -12.8, ">": 12.8})
+    plot = drawn(project, project.collect())
+    mean = plot.frame[plot.frame["mark"] == "mean"]
+    assert mean["style"].tolist() == ["square"] and mean["low"].tolist() == [pytest.approx(-60.5, abs=0.1)]
+    (axes,) = draw.draw(plot, "A toy").axes
+    assert axes.get_xlim() == pytest.approx((-12.8, 12.8))
+    arrows = {line.get_marker(): line.get_xdata() for line in axes.get_lines() if line.get_marker() in "<>"}
+    assert (arrows["<"].tolist(), arrows[">"].tolist()) == ([pytest.approx(-12.8)], [pytest.approx(12.8)])
 
 
 def test_claims_without_a_finished_run_are_named_and_empty(project: Project) -> None:
@@ -103,8 +73,10 @@ def test_claims_without_a_finished_run_are_named_and_empty(project: Project) -> 
     for method in ("hfedf", "fedavg"):
         project.add(method, None, target="a")
     project.add("fedprox", {1: accuracy((0.5, 0.5), ood=0.5)}, target="a")
-    (panel,) = drawn(project, project.collect()).axes
-    assert [text.get_text() for text in panel.texts] == ["not run"]
+    plot = drawn(project, project.collect())
+    assert plot.axes[0].names == ["HF-C04.1: hfedf > fedavg, ood"]
+    (axes,) = draw.draw(plot, "A toy").axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == plot.axes[0].names
 
 
 def test_comparisons_without_runs_are_counted_beside_those_that_have_some(project: Project) -> None:
@@ -120,26 +92,6 @@ def test_comparisons_without_runs_are_counted_beside_those_that_have_some(projec
         for seed in (0, 1):
             rounds = None if value is None else {1: accuracy((value, value), ood=value)}
             project.add(method, rounds, target="a", seed=seed)
-    figure = drawn(project, project.collect())
-    (panel,) = figure.axes
-    assert [label.get_text() for label in panel.get_yticklabels()] == ["HF-C04.1: hfedf > fedavg, ood"]
-    assert "not shown: 1 without runs" in figure.get_supxlabel()
-
-
-def test_a_long_name_is_broken_and_leaves_room_for_the_axis(project: Project) -> None:
-    """A name of some ninety letters takes two lines, which leaves room for the axis."""
-    long = "a-method-of-which-the-name-alone-fills-most-of-a-line-of-a-picture"
-    project.declare(
-        methods={"hfedf": None, long: {"method": {"name": "fedavg"}}},
-        axes={"seed": [0, 1]},
-        claims={"HF-C04.1": {"metric": "ood", "rows": {"FedAvg": long}}},
-    )
-    for seed in (0, 1):
-        for method, value in (("hfedf", 0.6), (long, 0.5)):
-            project.add(method, {1: accuracy((0.5, 0.5), ood=value)}, seed=seed)
-    figure = drawn(project, project.collect())
-    (panel,) = figure.axes
-    (name,) = (label.get_text() for label in panel.get_yticklabels())
-    assert name.replace("\n", " ").startswith("HF-C04.1: hfedf > a-method") and "\n" in name
-    figure.canvas.draw()
-    assert panel.get_position().width > 0.4
+    plot = drawn(project, project.collect())
+    assert plot.axes[0].names == ["HF-C04.1: hfedf > fedavg, ood"]
+    assert "not shown: 1 without runs" in plot.note

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any, Literal
 
 import pytest
 from click.testing import CliRunner
-from matplotlib.figure import Figure
 
 from fedshift.analysis.collection.collected import Collected
-from fedshift.analysis.drawing import static
-from fedshift.analysis.drawing.panels import Panels
+from fedshift.analysis.figures import draw
+from fedshift.analysis.figures.base import Plot
 from fedshift.analysis.figures.curves import Curves, _steps
 from fedshift.cli import main
+from fedshift.common.errors import FedshiftError
 from fedshift.spec import RunSpec
 from tests.analysis.conftest import Project, accuracy
 
 
-def curves(project: Project, collected: Collected) -> Panels:
-    return Curves(Curves.Params()).panels(project.workspace, collected)
+def curves(project: Project, collected: Collected, **given: Any) -> Plot:
+    return Curves(Curves.Params(**given)).plot(project.workspace, collected)
 
 
-def drawn(project: Project, collected: Collected) -> Figure:
-    return static.draw(curves(project, collected), "A toy")
+def line(plot: Plot, **where: Any) -> list[tuple[float, float]]:
+    """x and y of the values that have these in their columns."""
+    values = plot.frame[plot.frame[[*where]].eq([*where.values()]).all(axis=1)]
+    return [*zip(values["x"], values["y"].round(6), strict=True)]
 
 
 def two_targets(project: Project) -> None:
@@ -43,35 +44,36 @@ def two_targets(project: Project) -> None:
                 )
 
 
-def test_panels_and_lines(project: Project) -> None:
+ID = "in-distribution\naccuracy (%)"
+
+
+def test_a_row_of_panels_for_each_metric_with_the_average_of_held_out_domains(project: Project) -> None:
     two_targets(project)
-    figure = drawn(project, project.collect())
-    assert [axes.get_title() for axes in figure.axes[:3]] == ["held out: a", "held out: b", "average"]
-    assert len(figure.axes) == 6
-    lines = {line.get_label(): line for line in figure.axes[2].get_lines()}
-    assert [label for label in lines if label[0] != "_"] == ["fedavg", "local"]
-    assert lines["fedavg"].get_xdata().tolist() == [0, 5]
-    assert lines["fedavg"].get_ydata().tolist() == pytest.approx([10, 65])  # targets 55 and 75
-    assert [text.get_text() for text in figure.axes[2].texts] == ["fedavg", "local"]
+    plot = curves(project, project.collect())
+    panels = plot.frame.groupby("y_axis", sort=False)["panel"].unique()
+    assert [[*row] for row in panels] == [["held out: a", "held out: b", "average"]] * 2
+    average = {"y_axis": ID, "panel": "average", "mark": "mean"}
+    assert line(plot, **average, label="fedavg") == [(0, 10), (5, 65)]  # targets 55 and 75
+    assert line(plot, **average, label="local") == [(0, 10), (5, 70)]
+    assert len(draw.draw(plot, "A toy").axes) == 6
 
 
 def test_an_average_needs_all_targets(project: Project) -> None:
     project.declare(methods={"fedavg": None}, axes={"target": ["a", "b"], "seed": [0, 1]})
     for target, seed, value in (("a", 0, 0.4), ("b", 0, 0.6), ("a", 1, 0.9), ("b", 1, None)):
         project.add("fedavg", value and {1: accuracy((value, value), ood=value)}, target=target, seed=seed)
-    average = drawn(project, project.collect()).axes[2]
-    assert average.get_lines()[0].get_ydata().tolist() == [pytest.approx(50)]
+    assert line(curves(project, project.collect()), y_axis=ID, panel="average") == [(1, 50)]
 
 
-def test_what_holds_nothing_out_is_beside_the_average(project: Project) -> None:
+def test_what_holds_nothing_out_is_no_part_of_the_average(project: Project) -> None:
     """As in tables, whose average is over held-out domains."""
     project.declare(methods={"fedavg": None}, axes={"target": [None, "a", "b"], "seed": [0]})
     for target, value in (("none", 0.95), ("a", 0.5), ("b", 0.6)):
         project.add("fedavg", {1: accuracy((value, value))}, target=target, seed=0)
-    figure = drawn(project, project.collect())
+    plot = curves(project, project.collect())
     titles = ["nothing held out", "held out: a", "held out: b", "average"]
-    assert [axes.get_title() for axes in figure.axes[:4]] == titles
-    assert figure.axes[3].get_lines()[0].get_ydata().tolist() == [pytest.approx(55)]
+    assert [*plot.frame["panel"].unique()] == titles
+    assert line(plot, panel="average") == [(1, 55)]
 
 
 def test_steps_are_those_that_are_taken() -> None:
@@ -107,34 +109,24 @@ def test_published_values_of_the_same_experiment_are_dashed(
         published={"*": OFFICE},
     )
     collected = project.add_all({0: accuracy((0.1, 0.1)), 1: accuracy((0.8, 0.8))})
-    figure = drawn(project, collected)
-    dashed = [line for line in figure.axes[0].get_lines() if line.get_linestyle() == "--"]
-    assert [line.get_ydata()[0] for line in dashed] == values
-    assert ("dashed: published" in figure.get_supxlabel()) == bool(values)
+    plot = curves(project, collected)
+    assert [y for _, y in line(plot, style="level")] == values
+    assert ("dashed: published" in plot.note) == bool(values)
 
 
-@pytest.mark.parametrize(
-    ("seeds", "low", "high", "words"),
-    [
-        ([0, 1, 2], 60.0, 70.0, "(band: ± one standard deviation over seeds)"),
-        ([0, 1], None, None, "(thin lines: single seeds)"),
-        ([0], None, None, "(one seed)"),
-    ],
-)
-def test_few_seeds_have_no_standard_deviation(
-    project: Project, seeds: list[int], low: float | None, high: float | None, words: str
-) -> None:
-    project.declare(methods={"fedavg": None}, axes={"seed": seeds})
-    for seed in seeds:
-        value = 0.6 + 0.05 * seed
-        project.add("fedavg", {1: accuracy((value, value)), 2: accuracy((value, value))}, seed=seed)
-    collected = project.collect()
-    figure = drawn(project, collected)
-    assert figure.get_supxlabel() == "    ".join(filter(None, ["round", words]))
-    bands = [band.get_paths()[0].vertices[:, 1] for band in figure.axes[0].collections]
-    assert [(band.min(), band.max()) for band in bands] == [pytest.approx((low, high))] * (low is not None)
-    thin = [line.get_ydata()[0] for line in figure.axes[0].get_lines() if line.get_linewidth() < 1]
-    assert thin == ([pytest.approx(60), pytest.approx(65)] if len(seeds) == 2 else [])
+@pytest.mark.parametrize("seeds", [3, 2])
+def test_three_seeds_have_a_band_and_two_are_there_themselves(project: Project, seeds: int) -> None:
+    project.declare(methods={"fedavg": None}, axes={"seed": [*range(seeds)]})
+    for seed in range(seeds):
+        project.add(
+            "fedavg", {1: accuracy((0.6 + 0.05 * seed,)), 2: accuracy((0.7,))}, sizes=(10,), seed=seed
+        )
+    frame = curves(project, project.collect()).frame
+    single = frame[frame["mark"] == "seed 1"]
+    if seeds == 3:
+        assert frame.loc[0, ["low", "high"]].tolist() == pytest.approx([60, 70]) and single.empty
+    else:
+        assert frame["low"].isna().all() and single["y"].tolist() == pytest.approx([65, 70])
 
 
 @pytest.mark.parametrize(("x", "end"), [("bytes", 160e-6), ("seconds", 1.5), ("steps", 6.0)])
@@ -146,50 +138,28 @@ def test_along_what_rounds_took_a_run_that_stopped_early_ends_at_its_total(
     rounds = {0: accuracy((0.1, 0.1)), 1: accuracy((0.8, 0.8))}
     path = project.add("fedavg", rounds, sizes=(40, 56), seed=0) / "summary.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "rounds": 1}))
-    panels = Curves(Curves.Params(x=x)).panels(project.workspace, project.collect())
-    (line,) = panels.rows[0].panels[0].series
-    assert line.x == pytest.approx([0, end])
+    values = curves(project, project.collect(), x=x).frame["x"]
+    assert values.tolist() == pytest.approx([0, end])
 
 
-LOSSES = {"fedavg": {1: 2.3, 2: 1.5, 3: 0.9}, "local": {1: 2.4, 2: 1.8, 3: 1.4}}
-
-
-def losses(project: Project, of: Mapping[str, Mapping[int, float]]) -> dict[str, list[tuple[float, float]]]:
-    """The points of each method's mean line; the second seed loses 0.2 more."""
-    project.declare(methods=dict.fromkeys(of), axes={"seed": [0, 1]})
-    for method, values in of.items():
-        for seed in (0, 1):
-            rounds = dict.fromkeys(values, accuracy((0.5, 0.5)))
-            loss = {number: value + 0.2 * seed for number, value in values.items()}
-            project.add(method, rounds, loss=loss, seed=seed)
-    panels = Curves(Curves.Params(metrics=("loss.all",))).panels(project.workspace, project.collect())
-    assert panels.rows[0].panels[0].y.label == "loss ALL (nats)"
-    means = [line for line in panels.rows[0].panels[0].series if line.mark == "mean"]
-    return {line.label: [*zip(line.x, (round(y, 6) for y in line.y), strict=True)] for line in means}
-
-
-RIGHT = {
-    "fedavg": [(1, 2.4), (2, 1.6), (3, 1.0)],
-    "local": [(1, 2.5), (2, 1.9), (3, 1.5)],
-}
+def test_metrics_without_a_value_are_an_error(project: Project) -> None:
+    project.declare(methods={"fedavg": None}, axes={"seed": [0]})
+    project.add("fedavg", {1: accuracy((0.5, 0.5))}, seed=0)
+    with pytest.raises(FedshiftError, match="no finished run has a value of ood"):
+        curves(project, project.collect(), metrics=("ood",))
 
 
 def test_losses_are_means_over_seeds_in_nats(project: Project) -> None:
-    assert losses(project, LOSSES) == RIGHT
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"fedavg": LOSSES["local"], "local": LOSSES["fedavg"]},
-        {name: {r + 1: value for r, value in of.items()} for name, of in LOSSES.items()},
-    ],
-    ids=["two methods swapped", "the wrong round"],
-)
-def test_a_planted_error_of_losses_is_noticed(
-    project: Project, wrong: Mapping[str, Mapping[int, float]]
-) -> None:
-    assert losses(project, wrong) != RIGHT
+    """The second seed loses 0.2 more."""
+    project.declare(methods={"fedavg": None, "local": None}, axes={"seed": [0, 1]})
+    for method, least in (("fedavg", 1.5), ("local", 1.8)):
+        for seed in (0, 1):
+            loss = {1: 2.3 + 0.2 * seed, 2: least + 0.2 * seed}
+            project.add(method, dict.fromkeys(loss, accuracy((0.5, 0.5))), loss=loss, seed=seed)
+    plot = curves(project, project.collect(), metrics=("loss.all",))
+    assert line(plot, label="fedavg", mark="mean") == [(1, 2.4), (2, 1.6)]
+    assert line(plot, label="local", mark="mean") == [(1, 2.4), (2, 1.9)]
+    assert plot.axes[0].label == "loss ALL (nats)"
 
 
 def test_rows_and_panels_come_in_the_order_of_the_file(project: Project) -> None:
@@ -204,9 +174,9 @@ def test_rows_and_panels_come_in_the_order_of_the_file(project: Project) -> None
         spec={"partition": {"scheme": "domains_per_client"}},
     )
     collected = project.add_all({1: accuracy((0.5, 0.5), ood=0.4)})
-    axes = drawn(project, collected).axes
-    assert [panel.get_title() for panel in axes[:3]] == ["held out: ink", "held out: plain", "average"]
-    assert [panel.get_ylabel()[:5] for panel in axes[::6]] == ["d = 2", "d = 3", "d = 1"]
+    frame = curves(project, collected).frame
+    assert [*frame["row"].unique()] == ["d = 2", "d = 3", "d = 1"]
+    assert [*frame["panel"].unique()] == ["held out: ink", "held out: plain", "average"]
 
 
 def test_a_row_has_the_held_out_domains_of_its_own_runs(project: Project) -> None:
@@ -224,26 +194,23 @@ def test_a_row_has_the_held_out_domains_of_its_own_runs(project: Project) -> Non
         },
         spec={"partition": {"scheme": "domains_per_client"}},
     )
-    axes = drawn(project, project.add_all({1: accuracy((0.5, 0.5), ood=0.4)})).axes
-    assert [panel.get_title() for panel in axes[::3]] == ["held out: texture", "", "held out: ink", ""]
-    assert [panel.get_title() for panel in axes[6:9]] == ["held out: ink", "held out: plain", "average"]
-    assert [len(panel.lines) for panel in axes[6:9]] == [1, 1, 1]
-    assert [len(panel.lines) for panel in axes[:3]] == [1, 0, 0]
+    plot = curves(project, project.add_all({1: accuracy((0.5, 0.5), ood=0.4)}))
+    axes = draw.draw(plot, "A toy").axes
+    titles = [[panel.get_title() for panel in axes[row : row + 3] if panel.get_visible()] for row in (0, 6)]
+    assert titles == [["held out: texture"], ["held out: ink", "held out: plain", "average"]]
 
 
 def test_rows_that_are_not_highlighted_are_grey_behind_the_others_and_have_no_name(project: Project) -> None:
     project.declare(methods=dict.fromkeys(["central", "fedavg", "local"]), axes={"seed": [0, 1]})
     collected = project.add_all({1: accuracy((0.5, 0.5)), 2: accuracy((0.6, 0.6))})
-    panels = Curves(Curves.Params(highlight=("fed*",))).panels(project.workspace, collected)
-    assert panels.labels == ["fedavg", "central", "local"]
-    series = [(line.label, line.mark, line.style) for line in panels.rows[0].panels[0].series]
-    seeds = [("fedavg", f"seed {seed}", "thin") for seed in (0, 1)]
-    grey = [(name, "mean", "thin") for name in ("central", "local")]
-    assert series == [*grey, *seeds, ("fedavg", "mean", "line")]
-    assert panels.colour("central") == panels.colour("local") != panels.colour("fedavg")
-    figure = static.draw(panels, "A toy")
-    assert [text.get_text() for text in figure.axes[0].texts] == ["fedavg"]
-    assert "grey: 2 others" in figure.get_supxlabel()
+    plot = curves(project, collected, highlight=("fed*",))
+    series = plot.frame[["label", "mark", "style"]].drop_duplicates().to_numpy().tolist()
+    seeds = [["fedavg", f"seed {seed}", "thin"] for seed in (0, 1)]
+    grey = [[name, "mean", "thin"] for name in ("central", "local")]
+    assert series == [*grey, *seeds, ["fedavg", "mean", "line"]]
+    (legend,) = draw.draw(plot, "A toy").legends
+    assert [text.get_text() for text in legend.get_texts()] == ["fedavg"]
+    assert "grey: 2 others" in plot.note
 
 
 def test_verbs_from_collect_to_figure(project: Project) -> None:

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from fedshift.analysis import latex, report, tables
 from fedshift.analysis.collection.collected import read
-from fedshift.analysis.drawing import static
+from fedshift.analysis.figures import draw
 from fedshift.analysis.report.facts import costs, summaries, unfinished
 from fedshift.cli import main
 from fedshift.common.errors import FedshiftError
@@ -95,7 +95,7 @@ def test_a_table_is_downloaded_as_it_is_written(written: tuple[Project, str]) ->
 def test_a_figure_is_downloaded_where_it_was_drawn(written: tuple[Project, str]) -> None:
     workspace = written[0].workspace
     assert "curves.svg" not in written[1]
-    static.write(workspace, read(workspace, "toy"))
+    draw.write(workspace, read(workspace, "toy"))
     page = report.write(workspace, ["toy"], "toy")
     files = [page.parent / address for address in Links(page.read_text()).addresses if "figures/" in address]
     assert [file.suffix for file in files] == [".svg", ".pdf", ".png", ".csv"]
@@ -163,9 +163,9 @@ def test_costs_count_all_passes_and_nothing_travels_where_one_client_holds_all(p
     assert table["gmacs_forward"].to_dict() == {"fedavg": 7, "ditto": 14, "central": 7, "stablefdg": 7}
     assert table["gmacs_backward"].tolist() == [14, 28, 14, 14]
     assert table[["up", "down", "sent"]].isna().all(axis=1).tolist() == [False, False, True, True]
-    by_bytes, by_seconds = report.against_costs(collected, table.reset_index()).rows[0].panels
-    assert [series.label for series in by_bytes.series] == ["fedavg", "ditto"]
-    assert [series.label for series in by_seconds.series] == ["fedavg", "ditto", "central", "stablefdg"]
+    dots = report.against_costs(collected, table.reset_index()).frame.groupby("panel")["label"].agg(list)
+    assert dots["sent and received in a run (MB)"] == ["fedavg", "ditto"]
+    assert dots["duration of a run (s)"] == ["fedavg", "ditto", "central", "stablefdg"]
     page = report.write(project.workspace, ["toy"], "toy").read_text()
     central = page[page.index(">Costs</h2>") :].split("<tr><th>central</th>")[1].split("</tr>")[0]
     assert central.startswith("<td>1</td><td>–</td><td>–</td>")

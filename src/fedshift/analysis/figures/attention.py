@@ -14,8 +14,8 @@ from pydantic import Field
 
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.collection.evaluated import pixels, results_of
-from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Picture, Row
-from fedshift.analysis.figures._runs import OfRuns, rows_of, shown
+from fedshift.analysis.figures._queries import OfRuns, rows_of
+from fedshift.analysis.figures.base import Axis, Plot
 from fedshift.common.errors import FedshiftError
 from fedshift.storage.workspace import Workspace
 
@@ -45,67 +45,67 @@ class Attention(OfRuns):
     evaluations = ("attention",)
     Params = Params
 
-    def panels(self, workspace: Workspace, collected: Collected) -> Panels:
+    def plot(self, workspace: Workspace, collected: Collected) -> Plot:
         """Raises FedshiftError where no run was evaluated."""
         frame = results_of(workspace, collected, "attention")
         clients, client = sorted({*frame["client"]}), self.params.client
         frame = frame[frame["client"] == client]
         if frame.empty:
             what = f"no image of client {client} was evaluated (-1: the held-out domain)"
-            cure = f"Say one of: {', '.join(map(str, clients))}."
-            raise FedshiftError(
-                f"experiments/{collected.experiment.name}.yaml: figures.attention", what, cure
-            )
-        frame, which = shown(frame, collected, self.params.at)
+            fix = f"Say one of: {', '.join(map(str, clients))}."
+            raise FedshiftError(f"experiments/{collected.experiment.name}.yaml: figures.attention", what, fix)
+        frame, which = self.shown(frame, collected)
         methods = rows_of(frame, collected)
         first = frame[frame["method"] == methods[0]].drop_duplicates("sample")
-        turn = first.groupby("label").cumcount()
-        wanted = first.assign(turn=turn).sort_values(["turn", "label"])["sample"][: self.params.images]
-        of = frame.set_index(["method", "sample"])
-        images = [_image(sample, of.loc[(methods[0], sample)], len(methods) == 1) for sample in wanted]
-        maps = {
-            (method, sample): _shares(of.loc[(method, sample)]) for method in methods for sample in wanted
-        }
-        ends = min(map(np.min, maps.values())), max(map(np.max, maps.values()))
-        rows = [Row(images)]
-        for method in methods:
-            name = method if len(methods) > 1 else "attention"
-            drawn = [
-                _map(sample, of.loc[(method, sample)], maps[method, sample], ends, name) for sample in wanted
-            ]
-            rows.append(Row(drawn))
+        turn = first.assign(turn=first.groupby("label").cumcount()).sort_values(["turn", "label"])
+        shown = frame[frame["sample"].isin(turn["sample"][: self.params.images])]
+        shown = shown.assign(shares=shown["scores"].map(_shares)).set_index(["method", "sample"])
+        ends = min(map(np.min, shown["shares"])), max(map(np.max, shown["shares"]))
+
+        parts, pictures = [], {}
+        for sample in turn["sample"][: self.params.images]:
+            image = shown.loc[(methods[0], sample)]
+            peak = f"\npeak {image['shares'].max():.1f} × uniform" if len(methods) == 1 else ""
+            panel = f"{image['class']}, image {sample}{peak}"
+            pictures["", "image", panel] = pixels(image["pixels"], image["px"])
+            parts.append(_values(image, panel, "image", mark="image"))
+            for method in methods:
+                row, name = shown.loc[(method, sample)], method if len(methods) > 1 else "attention"
+                pictures["", name, panel] = _map(row, ends)
+                x = np.arange(len(row["shares"])) % row["side"]
+                parts.append(_values(row, panel, name, mark="share of a uniform map", x=x, y=row["shares"]))
         scale = f"{ends[0]:.1f} to {ends[1]:.1f} × the score of a uniform map"
+        names = ["image", *(methods if len(methods) > 1 else ["attention"])]
+        frame = pd.concat(parts, ignore_index=True)
+        frame = frame.iloc[np.argsort(frame["y_axis"].map(names.index), kind="stable")]
         note = f"{which}; dark to bright, in all maps: {scale}"
-        return Panels("Where attention looks", rows, [], note, (1.35, 1.35))
+        axes = [Axis(name) for name in names]
+        return Plot(
+            "Where attention looks",
+            frame,
+            Axis("position"),
+            axes,
+            note=note,
+            size=(1.35, 1.35),
+            pictures=pictures,
+        )
 
 
-def _image(sample: int, row: pd.Series[Any], alone: bool) -> Panel:
-    values = [(row["class"], f"image {sample}", float("nan"), float("nan"))]
-    peak = f"\npeak {_shares(row).max():.1f} × uniform" if alone else ""
-    return Panel(
-        [],
-        Axis(),
-        Axis("image"),
-        f"class {row['class']}{peak}",
-        picture=Picture(pixels(row["pixels"], row["px"]), values),
-    )
+def _values(row: pd.Series[Any], panel: str, name: str, **values: Any) -> pd.DataFrame:
+    empty = {"x": [float("nan")], "y": [float("nan")]}
+    return pd.DataFrame({**empty, **values, "label": row["class"], "panel": panel, "y_axis": name})
 
 
-def _shares(row: pd.Series[Any]) -> NDArray[np.float64]:
+def _shares(scores: Any) -> NDArray[np.float64]:
     """[positions], each score in shares of a uniform map's, which is 1 / positions."""
-    return np.asarray(row["scores"], dtype=float) * len(row["scores"])
+    return np.asarray(scores, dtype=float) * len(scores)
 
 
-def _map(
-    sample: int, row: pd.Series[Any], relative: NDArray[np.float64], ends: tuple[float, float], name: str
-) -> Panel:
-    """The map over its image, dark to bright between the ends; as numbers each share, by column and line."""
+def _map(row: pd.Series[Any], ends: tuple[float, float]) -> NDArray[np.uint8]:
+    """[px, px, 3]: the map over its image, dark to bright between the ends."""
     side, span = row["side"], ends[1] - ends[0] or 1.0
-    levels = Image.fromarray(((relative - ends[0]) / span).reshape(side, side).astype(np.float32))
+    levels = Image.fromarray(((row["shares"] - ends[0]) / span).reshape(side, side).astype(np.float32))
     enlarged = np.clip(np.asarray(levels.resize((row["px"], row["px"]), Image.Resampling.BILINEAR)), 0, 1)
     coloured = matplotlib.colormaps[COLOURS](enlarged)[..., :3] * 255
     grey = 128 + FAINT * (pixels(row["pixels"], row["px"]).mean(2, keepdims=True) - 128)
-    mixed = (BLEND * coloured + (1 - BLEND) * grey).astype(np.uint8)
-    mark = f"share of image {sample}"
-    values = [(row["class"], mark, float(i % side), float(share)) for i, share in enumerate(relative)]
-    return Panel([], Axis("position"), Axis(name), row["class"], picture=Picture(mixed, values))
+    return np.asarray(BLEND * coloured + (1 - BLEND) * grey, dtype=np.uint8)

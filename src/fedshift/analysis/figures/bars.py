@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedshift.analysis.drawing.panels import Style
 from fedshift.analysis.figures.sweep import Sweep
 
 
@@ -39,5 +38,5 @@ class Bars(Sweep):
 
     name = "bars"
     Params: ClassVar[type] = Params
-    style: ClassVar[Style] = "filled"
+    style: ClassVar[str] = "bar"
     by_name: ClassVar[bool] = True

@@ -8,16 +8,13 @@ import pandas as pd
 
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.collection.evaluated import results_of
-from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series
-from fedshift.analysis.figures._marks import held_out
-from fedshift.analysis.figures._runs import rows_of
-from fedshift.analysis.figures.base import Figure
+from fedshift.analysis.figures._queries import held_out, in_order, rows_of
+from fedshift.analysis.figures.base import Axis, Figure, Plot
 from fedshift.analysis.quantities.clients import DOMAINS, domains
 from fedshift.storage.workspace import Workspace
 
-PAIRS = 15  # more of them would not be read: then a place for each client, its mean over the others
+PAIRS = 15  # more of them could not be read: then each client has its mean over the others
 NAMES = {"client": "first", "other": "second"}  # number -> column of the name
-BESIDE = 0.6  # of the room between two places, for the methods side by side
 
 
 @dataclass(frozen=True)
@@ -34,34 +31,24 @@ class CKA(Figure):
     evaluations = ("cka",)
     Params = Params
 
-    def panels(self, workspace: Workspace, collected: Collected) -> Panels:
+    def plot(self, workspace: Workspace, collected: Collected) -> Plot:
         """Raises FedshiftError where no run was evaluated."""
-        frame = _placed(_named(collected, results_of(workspace, collected, "cka")))
-        methods, places = rows_of(frame, collected), [*dict.fromkeys(frame.sort_values("rank")["place"])]
-        series = []
-        for number, method in enumerate(methods):
-            aside = BESIDE * ((number + 0.5) / len(methods) - 0.5)
-            own = frame[frame["method"] == method]
-            for place, part in own.groupby("place"):
-                values = part.groupby("digest")["cka"].mean()
-                x = places.index(place) + aside
-                if len(values) > 1:
-                    series.append(Series(method, "run", [x] * len(values), [*values], "ring"))
-                series.append(Series(method, "mean", [x], [float(values.mean())], "dot"))
-        limits = (-0.5, len(places) - 0.5)
-        x_axis = Axis(
-            "pair of clients" if "–" in places[0] else "client, mean over all others",
-            ticks=dict(enumerate(places)),
-            limits=limits,
-            whole=True,
+        frame = _pairs(_named(collected, results_of(workspace, collected, "cka")))
+        methods, names = rows_of(frame, collected), [*dict.fromkeys(frame.sort_values("rank")["x"])]
+        runs = frame.groupby(["method", "x", "digest"], sort=False)["cka"].mean().rename("y").reset_index()
+        by = runs.groupby(["method", "x"], sort=False)["y"]
+        rings = runs[by.transform("size") > 1].assign(mark="run", style="ring")
+        plotted = pd.concat([rings, by.mean().reset_index().assign(mark="mean", style="dot")])
+        more = "dots: means over runs; rings: runs" if frame["digest"].nunique() > len(methods) else ""
+        return Plot(
+            "Similarity of clients' networks",
+            in_order(plotted.assign(label=plotted["method"]), label=methods, x=names),
+            Axis("pair of clients" if "–" in names[0] else "client, mean over all others", names=names),
+            Axis("linear CKA of features\n(1: alike)", limits=(0.0, 1.03) if self.params.from_zero else None),
+            methods,
+            "; ".join(filter(None, [held_out(collected, frame), more])),
+            size=(max(3.6, 0.5 * len(names)), 2.7),
         )
-        ends = (0.0, 1.03) if self.params.from_zero else None
-        y_axis = Axis("linear CKA of features\n(1: alike)", limits=ends)
-        width = max(3.6, 0.5 * len(places))
-        several = "dots: means over runs; rings: runs" if frame["digest"].nunique() > len(methods) else ""
-        note = "; ".join(filter(None, [held_out(collected, frame), several]))
-        row = Row([Panel(series, x_axis, y_axis)])
-        return Panels("Similarity of clients' networks", [row], methods, note, (width, 2.7), names="beside")
 
 
 def _named(collected: Collected, frame: pd.DataFrame) -> pd.DataFrame:
@@ -75,10 +62,10 @@ def _named(collected: Collected, frame: pd.DataFrame) -> pd.DataFrame:
     return frame
 
 
-def _placed(frame: pd.DataFrame) -> pd.DataFrame:
-    """With `place` and its `rank` on the axis: the pair of clients, or of many clients each of the two."""
+def _pairs(frame: pd.DataFrame) -> pd.DataFrame:
+    """With `x` and its `rank` on the axis: the pair of clients, or of many clients each of the two."""
     if len(frame[[*NAMES.values()]].drop_duplicates()) <= PAIRS:
-        place = frame["first"] + "–" + frame["second"]
-        return frame.assign(place=place, rank=frame["client"] * 1000 + frame["other"])
-    both = [frame.assign(place=frame[name], rank=frame[number]) for number, name in NAMES.items()]
+        pair = frame["first"] + "–" + frame["second"]
+        return frame.assign(x=pair, rank=frame["client"] * 1000 + frame["other"])
+    both = [frame.assign(x=frame[name], rank=frame[number]) for number, name in NAMES.items()]
     return pd.concat(both, ignore_index=True)

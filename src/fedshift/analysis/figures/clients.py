@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import pandas as pd
 
 from fedshift.analysis.collection.collected import Collected
-from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series
-from fedshift.analysis.figures._marks import around, aside, by_further_axes, note, with_seed
-from fedshift.analysis.figures.base import Figure
+from fedshift.analysis.figures._queries import (
+    headings,
+    in_order,
+    marks,
+    note,
+    nothing_finished,
+    with_seed,
+)
+from fedshift.analysis.figures.base import Axis, Figure, Plot
 from fedshift.analysis.quantities.clients import DOMAINS, by_client
 from fedshift.common.errors import FedshiftError, unknown
 from fedshift.common.registry import get, names
 from fedshift.experiments.schema import Experiment
 from fedshift.storage.workspace import Workspace
 
-PLACE = "place on x"  # no axis has a blank in its name
 WHOLE = 100.0
 
 
@@ -55,72 +60,44 @@ class Clients(Figure):
             what = f"the best {self.params.metric} is the lowest, of which percent say nothing"
             raise FedshiftError(f"{where}.scaled", what, "Leave it out.")
 
-    def panels(self, workspace: Workspace, collected: Collected) -> Panels:
+    def plot(self, workspace: Workspace, collected: Collected) -> Plot:
         """Raises FedshiftError where no run is finished."""
-        frame = by_client(collected, self.params.metric)
-        frame = _whole(collected, frame)
+        frame = _whole(collected, by_client(collected, self.params.metric))
         if frame.empty:
-            what = "holds no seed with all its runs"
-            raise FedshiftError(collected.path, what, "Train the experiment, then collect it again.")
-        frame = with_seed(frame)
-        if self.params.by == "client":
-            frame[DOMAINS] = frame["client"].map("client {}".format)
-        panels = [self._panel(collected, part, title) for title, part in by_further_axes(collected, frame)]
-        row = [Row(panels)]
-        about = [note(row, {"target": collected.order["target"]} if "target" in frame else {})]
-        about += ["100: the best method on this client"] if self.params.scaled else []
-        middle = [panel.y.limits[0] for panel in panels if panel.polar and panel.y.limits]
-        about += [f"middle: {middle[0]:g}"] if middle else []
-        width = 0.5 * max(len(panel.x.ticks or {}) for panel in panels)
-        size = (3.1, 2.9) if self.params.style == "radar" else (max(2.6, min(6.0, width)), 2.7)
-        title = f"{get('metrics', self.params.metric).title.capitalize()} by client"
-        labels = collected.experiment.rows
-        return Panels(title, row, labels, "; ".join(filter(None, about)), size, names="beside")
-
-    def _panel(self, collected: Collected, frame: pd.DataFrame, title: str) -> Panel:
-        """One value of the further axes: clients along x, in the order of the runs."""
-        order = frame.sort_values("client", kind="stable")[DOMAINS].unique()
-        places = {name: float(place) for place, name in enumerate(order)}
-        by = ["method", "seed", DOMAINS]
-        seeds = frame.groupby(by)["value"].mean().reset_index()
-        seeds[PLACE] = seeds[DOMAINS].map(places)
+            raise nothing_finished(collected, "holds no seed with all its runs")
+        frame = with_seed(frame).sort_values("client", kind="stable")
+        frame["panel"], panels = headings(collected, frame)
+        by_domain, radar = self.params.by == "domain", self.params.style == "radar"
+        frame["x"] = frame[DOMAINS] if by_domain else frame["client"].map("client {}".format)
+        frame = frame.rename(columns={"method": "label", "value": "y"})
+        seeds = frame.groupby(["panel", "label", "x", "seed"], sort=False)["y"].mean().reset_index()
         if self.params.scaled:
-            means = seeds.groupby(["method", DOMAINS])["value"].mean()
-            seeds["value"] *= WHOLE / seeds[DOMAINS].map(means.groupby(DOMAINS).max())
-        series = [*self._series(collected, seeds)]
-        radar = self.params.style == "radar"
-        low = min((y for line in series for y in line.y), default=0.0)
-        limits = (max(0.0, 10 * (low // 10) - 10), WHOLE) if radar and self._percent else None
-        unit = " (% of the best)" if self.params.scaled else " (%)" if self._percent else ""
-        y = Axis(f"{get('metrics', self.params.metric).title}\non own samples{unit}", limits=limits)
-        around_names = None if radar else (-0.5, len(places) - 0.5)
-        ticks = {place: name for name, place in places.items()}
-        x = Axis(
-            "client, by its domain" if self.params.by == "domain" else "client",
-            ticks=ticks,
-            limits=around_names,
-            whole=True,
+            means = seeds.groupby(["panel", "x", "label"])["y"].transform("mean")
+            seeds["y"] *= WHOLE / means.groupby([seeds["panel"], seeds["x"]]).transform("max")
+        plotted = marks(seeds, collected.protocol.ddof, "dot")
+        if radar:
+            plotted = plotted[plotted["mark"] == "mean"].assign(style="marked", low=None, high=None)
+        metric = get("metrics", self.params.metric)
+        percent = self.params.scaled or metric.percent
+        unit = " (% of the best)" if self.params.scaled else " (%)" if percent else ""
+        middle = max(0.0, 10 * (plotted["y"].min() // 10) - 10)
+        limits = (middle, WHOLE) if radar and percent else None
+        notes = [
+            note(plotted, {"target": collected.order["target"]} if "target" in frame else {}),
+            "100: the best method on this client" * self.params.scaled,
+            f"middle: {middle:g}" if limits else "",
+        ]
+        most = plotted.groupby("panel")["x"].nunique().max()
+        return Plot(
+            f"{metric.title.capitalize()} by client",
+            in_order(plotted, panel=panels, label=collected.experiment.rows),
+            Axis("client, by its domain" if by_domain else "client"),
+            Axis(f"{metric.title}\non own samples{unit}", limits=limits),
+            collected.experiment.rows,
+            "; ".join(filter(None, notes)),
+            size=(3.1, 2.9) if radar else (max(2.6, min(6.0, 0.5 * most)), 2.7),
+            polar=radar,
         )
-        return Panel(series, x, y, title, polar=radar)
-
-    @property
-    def _percent(self) -> bool:
-        return self.params.scaled or bool(get("metrics", self.params.metric).percent)
-
-    def _series(self, collected: Collected, seeds: pd.DataFrame) -> Iterator[Series]:
-        """seeds: a row for each method, seed and client."""
-        drawn = {*seeds["method"]}
-        methods = [row for row in collected.experiment.rows if row in drawn]
-        for index, method in enumerate(methods):
-            own = seeds[seeds["method"] == method]
-            radar = self.params.style == "radar"
-            shift = 0.0 if radar else aside(index, len(methods))
-            _, marks = around(method, own, PLACE, "value", collected.protocol.ddof, "dot", shift)
-            for mark in marks:
-                if not radar:
-                    yield mark
-                elif mark.mark == "mean":
-                    yield Series(method, "mean", mark.x, mark.y, "marked")
 
 
 def _whole(collected: Collected, frame: pd.DataFrame) -> pd.DataFrame:

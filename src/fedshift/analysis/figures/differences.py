@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import cycle
 from typing import Any
 
 import pandas as pd
 
 from fedshift.analysis.collection.collected import Collected
-from fedshift.analysis.drawing.panels import COLOURS, Axis, Panel, Panels, Row, Series, Spread
-from fedshift.analysis.figures._marks import aside, by_further_axes, in_words, with_seed
-from fedshift.analysis.figures.base import Figure
+from fedshift.analysis.figures._queries import (
+    headings,
+    in_order,
+    in_words,
+    nothing_finished,
+    over_seeds,
+    with_seed,
+)
+from fedshift.analysis.figures.base import Axis, Figure, Plot
 from fedshift.analysis.quantities.aggregation import in_percent
-from fedshift.analysis.quantities.seeds import ENOUGH, Kind, over_seeds
 from fedshift.analysis.quantities.select import selected
 from fedshift.common.errors import FedshiftError, unknown
 from fedshift.experiments.axes import NONE
@@ -23,17 +27,13 @@ from fedshift.experiments.schema import Experiment
 from fedshift.storage.workspace import Workspace
 
 LINE, BLANK, WIDTH = 0.21, 0.7, 3.6  # inches: a method, around all, a panel
-LANES = 0.8  # of what `aside` gives, for the domains of a method
-THIN: dict[Kind, str] = {
-    "std": "± one standard deviation over seeds",
-    "range": "the lower to the higher of two seeds",
-}
-MEAN, GREY = "mean", "#8b949e"
+THIN = {"std": "± one standard deviation over seeds", "range": "the lower to the higher of two seeds"}
+MEAN, GREY = "mean", "#8c959f"
 
 
 @dataclass(frozen=True)
 class Params:
-    """to: the row that the others are held against.
+    """to: the row that the others are compared with.
     metric: as tables name it.
     """
 
@@ -60,67 +60,50 @@ class Differences(Figure):
         if "target" not in axes:
             raise FedshiftError(where, "draws held-out domains, and 'target' is no axis", "Add it to `axes`.")
 
-    def panels(self, workspace: Workspace, collected: Collected) -> Panels:
+    def plot(self, workspace: Workspace, collected: Collected) -> Plot:
         """Raises FedshiftError where no run has its counterpart."""
         frame = self._differences(collected)
         if frame.empty:
-            what = f"holds no run of another method beside one of {self.params.to}"
-            raise FedshiftError(collected.path, what, "Train the experiment, then collect it again.")
-        means = frame.groupby(["method", "target"])["value"].mean().groupby("method").mean()
-        methods = [str(name) for name in means.sort_values(ascending=False, kind="stable").index]
-        domains = [name for name in collected.order["target"] if (frame["target"] == name).any()]
-        axis_y = Axis(
-            "", ticks={float(place): name for place, name in enumerate(methods)},
-            limits=(len(methods) - 0.4, -0.6), whole=True,
-        )  # fmt: skip
-        words = in_words(self.params.metric)
+            raise nothing_finished(
+                collected, f"holds no run of another method beside one of {self.params.to}"
+            )
+        frame["panel"], panels = headings(collected, frame)
+        frame = frame.rename(columns={"method": "name", "target": "label"})
+        means = frame.groupby(["name", "label"])["y"].mean().groupby("name").mean()
+        methods = [*means.sort_values(ascending=False, kind="stable").index]
+        domains = [name for name in collected.order["target"] if (frame["label"] == name).any()]
+
+        dots = over_seeds(
+            frame[["panel", "label", "name", "seed", "y"]], collected.protocol.ddof, along="name"
+        )
+        kind = "std" if (dots["kind"] == "std").any() else "range"
+        dots.loc[dots["kind"] != kind, ["low", "high"]] = float("nan")
+        whole = dots.groupby(["panel", "name"])["y"].agg(["mean", "count"]).reset_index()
+        whole = whole[whole["count"] == whole["panel"].map(dots.groupby("panel")["label"].nunique())]
+        ends = {"low": whole["mean"].clip(upper=0), "high": whole["mean"].clip(lower=0)}
+        whole = whole.assign(y=whole["mean"], label=MEAN, style="square", **ends)
+        plotted = in_order(pd.concat([whole, dots]), panel=panels, label=[MEAN, *domains], name=methods)
+
+        thin = f"; thin line: {THIN[kind]}" if dots["low"].notna().any() else ""
         unit = " (points)" if in_percent(self.params.metric) else ""
-        axis_x = Axis(f"{words}\nminus that of {self.params.to}{unit}")
-        panels, colours = [], {MEAN: GREY}
-        seeds = frame.groupby([*{*collected.keys} - {"seed"}])["seed"].size().max()
-        kind: Kind = "std" if seeds >= ENOUGH else "range"
-        for title, part in by_further_axes(collected, frame):
-            here = [name for name in domains if (part["target"] == name).any()]
-            colours |= {str(name): colour for name, colour in zip(here, cycle(COLOURS[:-1]), strict=False)}
-            series = [*_series(part, methods, here, collected.protocol.ddof, kind)]
-            panels.append(Panel(series, axis_x, axis_y, title, rules=[("x", 0.0)]))
-        note = "grey: mean over held-out domains"
-        if any(one.spread and one.spread.kind == "thin" for panel in panels for one in panel.series):
-            note += f"; thin line: {THIN[kind]}"
-        size = (WIDTH, BLANK + LINE * len(methods))
-        labels = [*map(str, domains), MEAN]
-        title = f"Differences from {self.params.to}"
-        return Panels(title, [Row(panels)], labels, note, size, colours, "beside")
+        return Plot(
+            f"Differences from {self.params.to}",
+            plotted.assign(x=plotted["y"], y=plotted["name"]),
+            Axis(f"{in_words(self.params.metric)}\nminus that of {self.params.to}{unit}"),
+            Axis(names=methods),
+            [*domains, MEAN],
+            f"grey: mean over held-out domains{thin}",
+            size=(WIDTH, BLANK + LINE * len(methods)),
+            colours={MEAN: GREY},
+            rules={"x": [0.0]},
+        )
 
     def _differences(self, collected: Collected) -> pd.DataFrame:
-        """A row per run whose counterpart is there, too: keys, and the difference as `value`."""
-        frame = selected(collected, quantities=[self.params.metric])
-        frame = with_seed(frame)
-        frame = frame[frame["target"] != NONE].dropna(subset=[self.params.metric])
+        """A row per run whose counterpart is there, too: keys, and the difference as `y`."""
+        metric = self.params.metric
+        frame = with_seed(selected(collected, quantities=[metric]))
+        frame = frame[frame["target"] != NONE].dropna(subset=[metric])
         by = sorted({*collected.keys, "seed"} - {"method"})
         own = frame["method"] == self.params.to
-        pairs = frame[~own].merge(frame.loc[own, [*by, self.params.metric]], on=by, suffixes=("", " to"))
-        return pairs.assign(value=pairs[self.params.metric] - pairs[f"{self.params.metric} to"])
-
-
-def _series(
-    frame: pd.DataFrame, methods: Sequence[str], domains: Sequence[Any], ddof: int, kind: Kind
-) -> Iterator[Series]:
-    """The marks of a panel: the mean over domains, and on it those of each, beside each other.
-
-    frame: a row per run with `value`, the difference; kind: of the thin lines, all of which are alike.
-    """
-    places = {name: float(place) for place, name in enumerate(methods)}
-    frame = frame.assign(place=frame["method"].map(places))
-    by_domain = frame.groupby(["place", "target"])["value"].mean().unstack()
-    whole = by_domain.dropna().mean(axis=1)
-    from_zero = Spread([*whole.clip(upper=0)], [*whole.clip(lower=0)], "bar", "x")
-    yield Series(MEAN, MEAN, [*whole], [float(place) for place in whole.index], "square", from_zero)
-    for index, domain in enumerate(domains):
-        line = over_seeds(frame[frame["target"] == domain], "place", "value", ddof)
-        if line is None:
-            continue
-        beside = LANES * aside(index, len(domains))
-        spread = Spread([*line.low], [*line.high], "thin", "x") if line.kind == kind else None
-        at = [float(place) + beside for place in line.mean.index]
-        yield Series(str(domain), MEAN, [*line.mean], at, "dot", spread)
+        pairs = frame[~own].merge(frame.loc[own, [*by, metric]], on=by, suffixes=("", " to"))
+        return pairs.assign(y=pairs[metric] - pairs[f"{metric} to"])

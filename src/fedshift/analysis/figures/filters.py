@@ -1,4 +1,4 @@
-"""Filters: the patches to which filters of each client's network respond most, beside what guided
+"""Filters: the patches to which filters of each client's network respond most, next to what guided
 backpropagation leaves of them.
 """
 
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.collection.evaluated import pixels, results_of
-from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Picture, Row
-from fedshift.analysis.figures._runs import OfRuns, rows_of, shown
+from fedshift.analysis.figures._queries import OfRuns, rows_of
+from fedshift.analysis.figures.base import Axis, Plot
 from fedshift.common.errors import unknown
 from fedshift.experiments.schema import Experiment
 from fedshift.storage.workspace import Workspace
@@ -51,38 +51,46 @@ class Filters(OfRuns):
                 f"{where}.row", "trained row of this experiment", self.params.row, experiment.methods
             )
 
-    def panels(self, workspace: Workspace, collected: Collected) -> Panels:
+    def plot(self, workspace: Workspace, collected: Collected) -> Plot:
         """Raises FedshiftError where no run was evaluated."""
         frame = results_of(workspace, collected, "filters")
         row = self.params.row or rows_of(frame, collected)[0]
-        frame, which = shown(frame[frame["method"] == row], collected, self.params.at)
+        frame, which = self.shown(frame[frame["method"] == row], collected)
         clients = sorted(frame["client"].unique())[: self.params.clients]
-        rows = []
-        for _, stage in frame.groupby("place"):
-            parts = [stage[stage["client"] == client] for client in clients]
-            rows.append(Row([_panel(part) for part in parts]))
-        note = (
-            f"{row}, {which}; a line: a filter's patches by falling response, then their gradients (grey: 0)"
+        frame = frame[frame["client"].isin(clients)].sort_values(["place", "client"], kind="stable")
+        parts, pictures = [], {}
+        for (_, client), part in frame.groupby(["place", "client"], sort=False):
+            numbers = ", ".join(map(str, sorted(part["filter"].unique())))
+            stage = f"{part['layer'].iloc[0]}, filters\n{numbers} from the top"
+            domains = ", ".join(dict.fromkeys(part["domain"]))
+            panel = f"client {client}: {domains}\npatches | gradients"
+            pictures["", stage, panel] = _picture(part)
+            marks = ["image " + str(sample) for sample in part["sample"]]
+            labels = ["filter " + str(number) for number in part["filter"]]
+            values = part.assign(x=part["rank"].astype(float), y=part["response"], label=labels, mark=marks)
+            parts.append(values.assign(panel=panel, y_axis=stage))
+        about = "a line: a filter's patches by falling response, then their gradients (grey: 0)"
+        plotted = pd.concat(parts, ignore_index=True)
+        axes = [Axis(stage) for stage in plotted["y_axis"].unique()]
+        note = f"{row}, {which}; {about}"
+        return Plot(
+            "What filters respond to",
+            plotted,
+            Axis("rank"),
+            axes,
+            note=note,
+            size=(2.6, 1.8),
+            pictures=pictures,
         )
-        return Panels("What filters respond to", rows, [], note, (2.6, 1.8))
 
 
-def _panel(frame: pd.DataFrame) -> Panel:
-    """One stage of one client's network."""
+def _picture(frame: pd.DataFrame) -> NDArray[np.uint8]:
+    """[lines of px, .., 3]: one stage of one client's network."""
     lines = [_line(part.sort_values("rank")) for _, part in frame.groupby("filter")]
     widest = max(line.shape[1] for line in lines)
-    padded = [
-        np.pad(line, ((0, GAP), (0, widest - line.shape[1]), (0, 0)), constant_values=255) for line in lines
-    ]
-    first = frame.iloc[0]
-    columns = zip(frame["filter"], frame["sample"], frame["rank"], frame["response"], strict=True)
-    values = [(f"filter {f}", f"image {s}", float(rank), float(response)) for f, s, rank, response in columns]
-    domains = ", ".join(dict.fromkeys(frame["domain"]))
-    title = f"client {first['client']}: {domains}\npatches | gradients"
-    picture = Picture(np.concatenate(padded), values)
-    numbers = ", ".join(map(str, sorted(frame["filter"].unique())))
-    stage = f"{first['layer']}, filters\n{numbers} from the top"
-    return Panel([], Axis("rank"), Axis(stage), title, picture=picture)
+    missing = [((0, GAP), (0, widest - line.shape[1]), (0, 0)) for line in lines]
+    padded = [np.pad(line, pad, constant_values=255) for line, pad in zip(lines, missing, strict=True)]
+    return np.concatenate(padded)
 
 
 def _line(frame: pd.DataFrame) -> NDArray[np.uint8]:

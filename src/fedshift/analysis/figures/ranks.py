@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
+
+import numpy as np
 
 from fedshift.analysis.collection.collected import Collected
-from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series, Spread, Style
-from fedshift.analysis.figures._marks import in_words, several
-from fedshift.analysis.figures.base import Figure
+from fedshift.analysis.figures._queries import in_words, several
+from fedshift.analysis.figures.base import Axis, Figure, Plot
 from fedshift.analysis.ranking import ranking
 from fedshift.experiments.column import quantity
 from fedshift.experiments.schema import Experiment
@@ -39,31 +40,33 @@ class Ranks(Figure):
         """The metric exists."""
         quantity(self.params.metric, where)
 
-    def panels(self, workspace: Workspace, collected: Collected) -> Panels:
+    def plot(self, workspace: Workspace, collected: Collected) -> Plot:
         """Over all blocks of the experiment that have all their seeds."""
         result = ranking([collected], self.params.metric, self.params.against)
-        rows, told = result.table.to_dict("records"), {*result.better, *result.worse}
-        series = []
-        for place, row in enumerate(rows):
-            label = APART if row["method"] in told else ALIKE
-            spread = Spread([row["low"]], [row["high"]], "bar", "x") if row["low"] == row["low"] else None
-            style: Style = "square" if label == APART else "ring"
-            at = [row["difference"]], [float(place)]
-            series.append(Series(label, str(row["method"]), *at, style, spread))
-        ticks = {float(place): str(row["method"]) for place, row in enumerate(rows)}
-        x = Axis(f"{in_words(self.params.metric)}, less {result.against}'s")
-        rules: list[tuple[Literal["x", "y"], float]] = [("x", 0.0)]
-        panel = Panel(series, x, Axis("", ticks=ticks, limits=(len(rows) - 0.4, -0.6)), rules=rules)
-        note = f"bar: 95% interval, of all differences together; ring: {ALIKE} from {result.against}"
-        note += f"; over {_blocks(collected, result.blocks)}, {result.seeds} seeds"
-        left = [one for one in collected.experiment.rows if one not in ticks.values()]
-        note += f"; left out: {', '.join(left)}" * bool(left)
-        return Panels("Ranks", [Row([panel])], [APART, ALIKE], note, (5.0, 0.6 + LINE * len(rows)))
-
-
-def _blocks(collected: Collected, count: int) -> str:
-    """What methods are ranked over: held-out domains by name, where there are as many of them as blocks."""
-    names = collected.order.get("target", [])
-    return (
-        several("target", names) if len(names) == count else f"{count} pairs of data set and held-out domain"
-    )
+        methods = [*result.table["method"]]
+        apart = result.table["method"].isin([*result.better, *result.worse])
+        frame = result.table.assign(
+            label=np.where(apart, APART, ALIKE), style=np.where(apart, "square", "open"),
+            mark=methods, x=result.table["difference"], y=methods,
+        )  # fmt: skip
+        names, left = collected.order.get("target", []), [*collected.experiment.rows]
+        left = [one for one in left if one not in methods]
+        pairs = f"{result.blocks} pairs of data set and held-out domain"
+        over = several("target", names) if len(names) == result.blocks else pairs
+        notes = [
+            "bar: 95% interval, of all differences together",
+            f"open: {ALIKE} from {result.against}",
+            f"over {over}, {result.seeds} seeds",
+            f"left out: {', '.join(left)}" * bool(left),
+        ]
+        return Plot(
+            "Ranks",
+            frame,
+            Axis(f"{in_words(self.params.metric)}, less {result.against}'s"),
+            Axis(names=methods),
+            [APART, ALIKE],
+            "; ".join(filter(None, notes)),
+            size=(5.0, 0.6 + LINE * len(methods)),
+            colours={APART: "#0072B2", ALIKE: "#57606a"},
+            rules={"x": [0.0]},
+        )

@@ -4,20 +4,18 @@ right where it is so sure.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import pandas as pd
 
 from fedshift.analysis.collection.collected import Collected
-from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series
-from fedshift.analysis.figures._marks import TITLES, held_out
-from fedshift.analysis.figures.base import Figure
+from fedshift.analysis.figures._queries import TITLES, held_out, nothing_finished
+from fedshift.analysis.figures.base import Axis, Figure, Plot
 from fedshift.analysis.metrics.base import ratio
 from fedshift.analysis.metrics.ece import ECE
 from fedshift.analysis.quantities.histograms import Confidences, confidences
-from fedshift.common.errors import FedshiftError
 from fedshift.federation.records import BINS
 from fedshift.storage.workspace import Workspace
 
@@ -41,71 +39,61 @@ class Reliability(Figure):
     """Rows: histogram and curve, in- and out-of-distribution; a panel per method. All runs of a method
     together, each sample counts once, in the round that tables report.
 
-    Beside a curve its expected calibration error, over all bins that runs record. A bin without samples has
-    no point.
+    In the panel of a curve its expected calibration error, over all bins that runs record. A bin without
+    samples has no point.
     """
 
     name = "reliability"
     Params = Params
 
-    def panels(self, workspace: Workspace, collected: Collected) -> Panels:
+    def plot(self, workspace: Workspace, collected: Collected) -> Plot:
         """Raises FedshiftError where no finished run recorded statistics."""
         by_domain = {where: confidences(collected, where) for where in ("id", "ood")}
         methods = [row for row in collected.experiment.rows if any(row in of for of in by_domain.values())]
         if not methods:
-            what = "no finished run recorded how sure its models are"
-            raise FedshiftError(collected.path, what, "Train the experiment, then collect it again.")
-        rows = []
+            raise nothing_finished(collected, "no finished run recorded how sure its models are")
+        parts, axes, texts = [], [], {}
         for show in self.params.show:
             for where, of in by_domain.items():
-                if of:
-                    draw = _histogram if show == "histogram" else _curve
-                    panels = [draw(of.get(method), where, method) for method in methods]
-                    rows.append(Row(panels))
+                if show == "histogram":
+                    y = Axis(f"{TITLES[where]}\nsamples (%)", from_zero=True)
+                else:
+                    y = Axis(f"{TITLES[where]}\naccuracy (%)", limits=(-ROOM, PERCENT + ROOM))
+                axes += [y]
+                for method in [method for method in methods if method in of]:
+                    values = _histogram(of[method]) if show == "histogram" else _curve(of[method])
+                    parts.append(values.assign(panel=method, y_axis=y.label))
+                    if show == "curve":
+                        texts["", y.label, method] = f"ECE {_ece(of[method]):.1f}%"
         few = f"; ring: a bin of fewer than {FEW} samples" if "curve" in self.params.show else ""
         runs = held_out(collected, collected.runs[collected.runs["state"] == "finished"])
         note = "; ".join(filter(None, ["all runs of a method together", runs, f"ECE over {BINS} bins{few}"]))
-        return Panels(
-            "Confidence", rows, [*COLOURS], note, (1.9, 1.8), COLOURS, names="beside"
-        )  # fmt: skip
+        x = Axis("probability of the predicted class", ticks=(0.0, 0.5, 1.0), limits=(0.0, 1.0))
+        frame = pd.concat(parts, ignore_index=True)
+        return Plot("Confidence", frame, x, axes, [*COLOURS], note, (1.9, 1.8), COLOURS, texts=texts)
 
 
-def _middles() -> list[float]:
-    return [round((place + 0.5) * WIDTH, 6) for place in range(BARS)]
-
-
-def _histogram(of: Confidences | None, where: str, method: str) -> Panel:
-    """Right and wrong samples by confidence, in percent of all."""
-    series = [*_bars(of)] if of else []
-    y = Axis(f"{TITLES[where]}\nsamples (%)", from_zero=True)
-    return Panel(series, _confidence(), y, method)
-
-
-def _bars(of: Confidences) -> Iterator[Series]:
+def _histogram(of: Confidences) -> pd.DataFrame:
+    """Right and wrong samples by confidence, in percent of all, side by side."""
+    middles = np.array([round((place + 0.5) * WIDTH, 6) for place in range(BARS)])
     total = (of.right + of.wrong).sum()
-    for place, (label, counts) in enumerate(((RIGHT, of.right), (WRONG, of.wrong))):
-        shift = (place - 0.5) * WIDTH / 2
-        xs = [middle + shift for middle in _middles()]
-        shares = [*map(float, PERCENT * counts.reshape(BARS, -1).sum(1) / total)]
-        yield Series(label, "share of samples", xs, shares, "filled", width=0.9 * WIDTH / 2)
+    sides = [
+        {"label": label, "x": middles + shift, "y": PERCENT * counts.reshape(BARS, -1).sum(1) / total}
+        for label, counts, shift in ((RIGHT, of.right, -WIDTH / 4), (WRONG, of.wrong, WIDTH / 4))
+    ]
+    return pd.concat(map(pd.DataFrame, sides)).assign(mark="share of samples", style="bar")
 
 
-def _curve(of: Confidences | None, where: str, method: str) -> Panel:
+def _curve(of: Confidences) -> pd.DataFrame:
     """Accuracy of the samples of each bin against their mean confidence, with the diagonal."""
-    y = Axis(f"{TITLES[where]}\naccuracy (%)", limits=(-ROOM, PERCENT + ROOM))
-    diagonal = Series(EQUAL, "guide", [0.0, 1.0], [0.0, float(PERCENT)], "line")
-    if of is None:
-        return Panel([diagonal], _confidence(), y, method)
     n = of.right + of.wrong
-    mean, accuracy = ratio(of.confidence, n), PERCENT * ratio(of.right, n)
-    filled = np.flatnonzero(n)
-    curve = Series(CURVE, "bin", [*map(float, mean[filled])], [*map(float, accuracy[filled])], "marked")
-    few = filled[n[filled] < FEW]
-    hollow = Series(CURVE, "of few samples", [*map(float, mean[few])], [*map(float, accuracy[few])], "ring")
-    ece = PERCENT * float(ECE.compute(of.wrong, of.right, of.confidence))
-    return Panel([diagonal, curve, hollow], _confidence(), y, method, inside=f"ECE {ece:.1f}%")
+    bins = pd.DataFrame({"x": ratio(of.confidence, n), "y": PERCENT * ratio(of.right, n), "n": n})
+    bins = bins[bins["n"] > 0].assign(label=CURVE, mark="bin", style="marked")
+    diagonal = pd.DataFrame({"x": [0.0, 1.0], "y": [0.0, PERCENT]}).assign(label=EQUAL, mark="guide")
+    few = bins[bins["n"] < FEW].assign(mark="of few samples", style="ring")
+    return pd.concat([diagonal.assign(style="line"), bins, few])
 
 
-def _confidence() -> Axis:
-    ends = {0.0: "0", 0.5: "0.5", 1.0: "1"}
-    return Axis("probability of the predicted class", ticks=ends, limits=(0.0, 1.0))
+def _ece(of: Confidences) -> float:
+    """In percent."""
+    return PERCENT * float(ECE.compute(of.wrong, of.right, of.confidence))

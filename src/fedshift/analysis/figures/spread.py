@@ -7,10 +7,8 @@ from typing import Literal
 
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.collection.evaluated import results_of
-from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series, Spread
-from fedshift.analysis.figures._marks import held_out
-from fedshift.analysis.figures._runs import rows_of
-from fedshift.analysis.figures.base import Figure
+from fedshift.analysis.figures._queries import held_out, in_order, rows_of
+from fedshift.analysis.figures.base import Axis, Figure, Plot
 from fedshift.common.errors import FedshiftError
 from fedshift.storage.workspace import Workspace
 
@@ -31,7 +29,7 @@ class LayerSpread(Figure):
     evaluations = ("spread",)
     Params = Params
 
-    def panels(self, workspace: Workspace, collected: Collected) -> Panels:
+    def plot(self, workspace: Workspace, collected: Collected) -> Plot:
         """Raises FedshiftError where no run was evaluated, and where networks of several kinds were."""
         frame = results_of(workspace, collected, "spread")
         where = f"experiments/{collected.experiment.name}.yaml: figures.spread"
@@ -43,27 +41,29 @@ class LayerSpread(Figure):
         if (frame.groupby("place")["layer"].nunique() > 1).any():
             what = "has networks with other layers, which have no common axis"
             raise FedshiftError(where, what, "Draw networks of one kind in one experiment.")
-        series = []
-        for method in (methods := rows_of(frame, collected)):
-            by_layer = frame[frame["method"] == method].groupby("place")["deviation"]
-            mean, low, high = by_layer.mean(), by_layer.min(), by_layer.max()
-            x = [float(place) for place in mean.index]
-            around = Spread([*low], [*high], "bar") if by_layer.size().max() > 1 else None
-            series.append(Series(method, "mean", x, [*mean], "marked", around))
-        names = frame.drop_duplicates("place").set_index("place")["layer"].sort_index()
-        ticks = {float(place): _short(layer) for place, layer in zip([*names.index], names, strict=True)}
-        x_axis = Axis("layer, from the input", ticks=ticks)
-        y_axis = Axis("std of weights over clients\n(unit of weights)", self.params.scale)
-        least = NOTHING * max((y for one in series for y in one.y), default=0.0)
-        alike = [one.label for one in series if max(one.y) <= least]
-        note = "; ".join(
-            [*filter(None, [held_out(collected, frame)])]
-            + ["bars: lowest to highest run"] * (frame["digest"].nunique() > len(methods))
-            + [f"0 everywhere: {', '.join(alike)}"] * (len(alike) > 1)
+        layers, methods = [*frame.sort_values("place")["layer"].unique()], rows_of(frame, collected)
+        short = {layer: _short(layer) for layer in layers}
+        frame = frame.rename(columns={"method": "label"}).assign(x=frame["layer"].map(short))
+        groups = frame.groupby(["label", "x"], sort=False)["deviation"]
+        found = groups.agg(y="mean", low="min", high="max", runs="size").reset_index()
+        several = found.groupby("label")["runs"].transform("max") > 1
+        found[["low", "high"]] = found[["low", "high"]].where(several)
+        most = found.groupby("label")["y"].max()
+        alike = [method for method in methods if most[method] <= NOTHING * most.max()]
+        notes = [
+            held_out(collected, frame),
+            "bars: lowest to highest run" * (frame["digest"].nunique() > len(methods)),
+            f"0 everywhere: {', '.join(alike)}" * (len(alike) > 1),
+        ]
+        return Plot(
+            "Spread of the clients' weights",
+            in_order(found.assign(style="marked"), label=methods, x=[*short.values()]),
+            Axis("layer, from the input", names=[*short.values()]),
+            Axis("std of weights over clients\n(unit of weights)", self.params.scale),
+            methods,
+            "; ".join(filter(None, notes)),
+            size=(max(3.6, 0.75 * len(layers)), 2.7),
         )
-        size = (max(3.6, 0.75 * len(ticks)), 2.7)
-        row = Row([Panel(series, x_axis, y_axis)])
-        return Panels("Spread of the clients' weights", [row], methods, note, size, names="beside")
 
 
 def _short(layer: str) -> str:

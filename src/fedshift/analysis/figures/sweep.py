@@ -4,39 +4,35 @@ from __future__ import annotations
 
 import fnmatch
 import json
-import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from math import log
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 import pandas as pd
 
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.costs.run_values import setting
-from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series, Style
-from fedshift.analysis.figures._marks import (
-    BESIDE,
+from fedshift.analysis.figures._queries import (
     SETTING,
-    SPACE,
-    around,
-    aside,
     axis_label,
     axis_name,
+    in_order,
+    marks,
     note,
+    nothing_finished,
+    published,
     with_seed,
-)  # fmt: skip
-from fedshift.analysis.figures.base import Figure
-from fedshift.analysis.printed.beside import AVERAGE, printed
+    word,
+)
+from fedshift.analysis.figures.base import Axis, Figure, Plot
+from fedshift.analysis.printed.beside import AVERAGE
 from fedshift.analysis.quantities.select import selected
 from fedshift.common.errors import FedshiftError, unknown
 from fedshift.experiments.axes import NONE
 from fedshift.experiments.column import DEFAULT, quantity
 from fedshift.experiments.schema import Experiment
 from fedshift.storage.workspace import Workspace
-
-PLACE = "place on x"  # no axis has a blank in its name
 
 
 @dataclass(frozen=True)
@@ -72,7 +68,7 @@ class Sweep(Figure):
 
     name = "sweep"
     Params: ClassVar[type] = Params
-    style: ClassVar[Style] = "marked"  # of means; at names dots
+    style: ClassVar[str] = "marked"  # of means; at names dots
     by_name: ClassVar[bool] = False  # whether values of x stand side by side even where they are numbers
 
     def check(self, experiment: Experiment, axes: Mapping[str, Sequence[Any]], where: str) -> None:
@@ -99,136 +95,113 @@ class Sweep(Figure):
             what = f"the axis '{self.params.x}' has values that no log scale shows"
             raise FedshiftError(f"{where}.scale", what, "Leave it out, or say linear.")
 
-    def panels(self, workspace: Workspace, collected: Collected) -> Panels:
+    def plot(self, workspace: Workspace, collected: Collected) -> Plot:
         """Raises FedshiftError where no finished run has a value."""
         frame = self._runs(collected)
         orders = self._orders(collected, frame)
-        x_is_setting = self.params.x.startswith(SETTING)
-        by = self.params.panels or ("" if self.params.lines == "method" or x_is_setting else "method")
-        frame[PLACE], x = _places(
-            pd.Series(frame[self.params.x]), self.params, orders[self.params.x], self.by_name
-        )
-        rows = []
-        for metric in (metric for metric in self.params.metrics if frame[metric].notna().any()):
-            y, panels = Axis(axis_label(metric), from_zero=self.style == "filled"), []
-            for panel in orders[by] if by else [None]:
-                part = frame if panel is None else frame[frame[by] == panel]
-                series = [*self._series(workspace, collected, part, metric, x.whole)]
-                panels.append(Panel(series, x, y, _titled(by, panel)))
-            rows.append(Row(panels))
-        if not rows:
+        metrics = [metric for metric in self.params.metrics if frame[metric].notna().any()]
+        if not metrics:
             what = f"no finished run has a value of {', '.join(self.params.metrics)}"
-            raise FedshiftError(collected.path, what, "Train the experiment, then collect it again.")
-        labels = [str(value) for value in orders[self.params.lines]]
-        labels += [row for row in self.params.levels if row not in labels]
-        about = note(rows, {axis: orders[axis] for axis in self._averaged(collected)})
-        title = f"{_measured(self.params.metrics)} against {x.label}"
-        names: Literal["ends", "beside"] = "beside" if self.style == "filled" else "ends"
-        return Panels(title, rows, labels, about, names=names)
+            raise nothing_finished(collected, what)
+        lines = [value for value in orders[self.params.lines] if value not in self.params.levels]
+        level = frame["row"].isin(self.params.levels)
+        by = self.params.panels or ("" if self.params.lines == "method" or self._of_setting else "method")
+        panels = [word(by, value) for value in orders[by]] if by else [""]
+        frame["panel"] = [word(by, value) for value in frame[by]] if by else ""
+        frame["label"] = frame[self.params.lines].astype(object).where(~level, frame["row"])
+        frame["x"], x = _axis(frame[self.params.x], self.params, orders[self.params.x], self.by_name)
+        style = "dot" if x.names and self.style == "marked" else self.style
+        runs = self._whole(collected, in_order(frame[~level], x=x.names or x.ticks or ()))
+        ends = (x.names or x.ticks or ())[:: max(1, len(orders[self.params.x]) - 1)]
+        levels = [self._whole(collected, frame[level]).assign(x=end) for end in ends]
+        ddof = collected.protocol.ddof
+        means = marks(_by_seed(runs, metrics), ddof, style)
+        around = [marks(_by_seed(pd.concat(levels), metrics), ddof, "line")] if level.any() else []
+        plotted = in_order(
+            pd.concat(
+                [means, *around, self._published(workspace, collected, runs, means)], ignore_index=True
+            ),
+            y_axis=[axis_label(metric) for metric in metrics],
+            panel=panels,
+            label=[*lines, *self.params.levels],
+        )
+        return Plot(
+            f"{_measured(self.params.metrics)} against {x.label}",
+            plotted.assign(label=plotted["label"].map(str)),
+            x,
+            [Axis(axis_label(metric), from_zero=self.style == "bar") for metric in metrics],
+            [*map(str, dict.fromkeys([*lines, *self.params.levels]))],
+            note(plotted, {axis: orders[axis] for axis in self._averaged(collected)}),
+        )
+
+    @property
+    def _of_setting(self) -> bool:
+        return bool(self.params.x.startswith(SETTING))
 
     def _runs(self, collected: Collected) -> pd.DataFrame:
-        """The planned runs that are drawn, with their metrics (NaN where a run is missing), the row of each,
-        and x.
+        """The planned runs that are plotted, with their metrics (NaN where a run is missing), the row of
+        each, and the values along x.
         """
         runs = collected.runs[[*collected.keys, "spec"]]
         chosen = selected(collected, quantities=self.params.metrics)
-        frame = runs.merge(chosen, on=collected.keys, how="left").assign(row=runs["method"])
-        frame = with_seed(frame)
+        frame = with_seed(runs.merge(chosen, on=collected.keys, how="left").assign(row=runs["method"]))
         drawn = fnmatch.filter(collected.experiment.rows, self.params.rows)
-        frame = frame[frame["row"].isin([*drawn, *self.params.levels])]
-        if self.params.x.startswith(SETTING):
-            key = self.params.x.removeprefix(SETTING)
-            places = frame["spec"].map(lambda text: setting(text, key))
-            frame = frame.assign(**{self.params.x: places.where(~frame["row"].isin(self.params.levels))})
+        frame = frame[frame["row"].isin([*drawn, *self.params.levels])].copy()
+        if self._of_setting:
+            key, level = self.params.x.removeprefix(SETTING), frame["row"].isin(self.params.levels)
+            frame[self.params.x] = frame["spec"].map(lambda text: setting(text, key)).where(~level)
             methods = frame["spec"].map(lambda text: json.loads(text)["method"]["name"])
-            frame["method"] = frame["row"].where(frame["row"].isin(self.params.levels), methods)
+            frame["method"] = frame["row"].where(level, methods)
         return frame
 
     def _orders(self, collected: Collected, frame: pd.DataFrame) -> dict[str, Sequence[Any]]:
         """The values of rows, axes and x in their order."""
-        orders: dict[str, Sequence[Any]] = {"method": collected.experiment.rows, **collected.order}
-        if self.params.x.startswith(SETTING):
-            methods = [name for name in frame["method"].unique() if name not in self.params.levels]
-            places = sorted(frame[self.params.x].dropna().unique())
-            orders |= {"method": [*methods, *self.params.levels], self.params.x: places}
-        else:
+        if not self._of_setting:
             drawn = [row for row in collected.experiment.rows if row in {*frame["row"]}]
-            orders["method"] = drawn
-        return orders
+            return {**collected.order, "method": drawn}
+        methods = [name for name in frame["method"].unique() if name not in self.params.levels]
+        places = sorted(frame[self.params.x].dropna().unique())
+        return {**collected.order, "method": methods, self.params.x: places}
 
     def _averaged(self, collected: Collected) -> list[str]:
         used = {"method", "seed", self.params.x, self.params.lines, self.params.panels}
         return [axis for axis in collected.keys if axis not in used]
 
-    def _series(
-        self, workspace: Workspace, collected: Collected, frame: pd.DataFrame, metric: str, names: bool
-    ) -> Iterator[Series]:
-        """The lines of one panel, a row of `frame` for each of its planned runs. names: the values of x are
-        names.
-        """
-        lines = [
-            line
-            for line in self._orders(collected, frame)[self.params.lines]
-            if line not in self.params.levels or self.params.lines != "method"
-        ]
-        ddof = collected.protocol.ddof
-        for index, value in enumerate(lines):
-            own, label = frame[frame[self.params.lines] == value], str(value)
-            shift = aside(index, len(lines)) if names else 0.0
-            own = self._whole(collected, own)
-            seeds = self._over_axes(own, metric, PLACE)
-            style = self.style if self.style == "filled" or not names else "dot"
-            width = SPACE * BESIDE / len(lines)
-            line, drawn = around(label, seeds, PLACE, metric, ddof, style, shift, width)
-            yield from drawn
-            if line is None:
-                continue
-            numbers = {
-                float(place): self._published(workspace, collected, own[own[PLACE] == place], metric)
-                for place in line.mean.index
-            }
-            known = {place + shift: number for place, number in numbers.items() if number is not None}
-            if known:
-                yield Series(label, "published", [*known], [*known.values()], "diamond")
-        for row in self.params.levels:
-            seeds = self._over_axes(self._whole(collected, frame[frame["row"] == row]), metric, "row")
-            if seeds[metric].dropna().empty:
-                continue
-            ends = sorted({float(frame[PLACE].min()), float(frame[PLACE].max())})
-            seeds = pd.concat([seeds.assign(**{PLACE: end}) for end in ends])
-            yield from around(row, seeds, PLACE, metric, ddof, "line")[1]
-
     def _whole(self, collected: Collected, runs: pd.DataFrame) -> pd.DataFrame:
         """Without runs that hold out nothing, where a mean over held-out domains is taken."""
-        averaged = "target" in self._averaged(collected) and runs["target"].nunique() > 1
-        return runs[runs["target"] != NONE] if averaged else runs
-
-    def _over_axes(self, runs: pd.DataFrame, metric: str, by: str) -> pd.DataFrame:
-        """The mean of each seed over the axes that are averaged, where none of its runs is missing."""
-        groups = runs.groupby([by, "seed"])[metric]
-        return groups.mean(skipna=False).dropna().reset_index()
+        if "target" not in self._averaged(collected):
+            return runs
+        several = runs.groupby(["panel", "label"], dropna=False)["target"].transform("nunique") > 1
+        return runs[~several | (runs["target"] != NONE)]
 
     def _published(
-        self, workspace: Workspace, collected: Collected, runs: pd.DataFrame, metric: str
-    ) -> float | None:
-        """The printed value of a point, whose runs these are; None where they vary along an axis that is no
-        target.
-        """
-        columns = {axis: "row" if axis == "method" else axis for axis in collected.keys if axis != "seed"}
-        values = {axis: runs[column].unique() for axis, column in columns.items()}
-        if any(len(several) > 1 for axis, several in values.items() if axis != "target"):
-            return None
-        point = {axis: AVERAGE if len(several) > 1 else several[0] for axis, several in values.items()}
-        return printed(workspace, collected, str(point.pop("method")), point, metric)
+        self, workspace: Workspace, collected: Collected, runs: pd.DataFrame, means: pd.DataFrame
+    ) -> pd.DataFrame:
+        """The published value of each mean, where its runs vary along no axis but held-out domains."""
+        axes = {axis: "row" if axis == "method" else axis for axis in collected.keys if axis != "seed"}
+        groups = runs.groupby(["panel", "label", "x"], dropna=False)
+        points = pd.DataFrame({axis: groups[column].agg(_common) for axis, column in axes.items()}).dropna()
+        metrics = {axis_label(metric): metric for metric in self.params.metrics}
+        found = means[means["mark"] == "mean"].merge(points.reset_index(), on=["panel", "label", "x"])
+        found["y"] = published(
+            workspace, collected, found[[*axes]].assign(metric=found["y_axis"].map(metrics))
+        )
+        found = found[["panel", "label", "x", "y", "y_axis"]].dropna(subset="y")
+        return found.assign(mark="published", style="diamond")
 
 
-def _titled(by: str, value: Any) -> str:
-    """What stands above the panel of a value: which domain is held out, or the axis with its value."""
-    if value is None:
-        return ""
-    if by == "target":
-        return f"held out: {value}"
-    return str(value) if by in ("method", "data.dataset") else f"{by} = {value}"
+def _common(values: pd.Series[Any]) -> Any:
+    """The value that runs have in common, AVERAGE of several held-out domains, else None."""
+    several = AVERAGE if values.name == "target" else None
+    return values.iloc[0] if values.nunique(dropna=False) == 1 else several
+
+
+def _by_seed(runs: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
+    """The mean of each seed over the axes that are averaged, where none of its runs is missing."""
+    keys = ["panel", "label", "x", "seed"]
+    values = runs.melt(keys, metrics, "metric", "y").astype({"y": float})
+    seeds = values.groupby(["metric", *keys], sort=False)["y"].mean(skipna=False).reset_index()
+    return seeds.assign(y_axis=seeds.pop("metric").map(axis_label))
 
 
 def _measured(metrics: Sequence[str]) -> str:
@@ -236,19 +209,16 @@ def _measured(metrics: Sequence[str]) -> str:
     return "Accuracy" if {quantity(name).metric for name in metrics} == {DEFAULT} else "Metrics"
 
 
-def _places(
+def _axis(
     column: pd.Series[Any], params: Any, order: Sequence[Any], by_name: bool
 ) -> tuple[pd.Series[Any], Axis]:
-    """The positions of x, and its axis; names are numbered in the order of the file."""
+    """The values along x, and its axis; names stand in the order of the file."""
     name = axis_name(params.x)
     if by_name or not all(isinstance(value, int | float) and not isinstance(value, bool) for value in order):
-        places = {value: float(place) for place, value in enumerate(order)}
-        ticks = {place: _name(value) for value, place in places.items()}
-        limits = (-0.5, len(order) - 0.5)
-        return column.map(places), Axis(name, ticks=ticks, limits=limits, whole=True)
+        return column.map(_name, na_action="ignore"), Axis(name, names=[*map(_name, order)])
     log_scale = params.scale == "log" or (params.scale == "auto" and _geometric(order))
-    ticks = {float(value): f"{value:g}" for value in sorted(order)}
-    return column.astype(float), Axis(name, "log" if log_scale else "linear", ticks)
+    ticks = sorted(map(float, order))
+    return column.astype(float), Axis(name, "log" if log_scale else "linear", ticks=ticks)
 
 
 def _name(value: Any) -> str:
@@ -266,9 +236,5 @@ def _geometric(values: Sequence[float]) -> bool:
     """Whether values are more evenly spaced on a log scale than on a linear one; two cannot say."""
     if len(values) < 3 or not _positive(values):
         return False
-    return _unevenness([log(value) for value in values]) < _unevenness(values) - 1e-9
-
-
-def _unevenness(values: Sequence[float]) -> float:
-    gaps = [after - before for before, after in pairwise(sorted(values))]
-    return statistics.pstdev(gaps) / statistics.fmean(gaps)
+    linear, log = np.diff(np.sort(values)), np.diff(np.log(np.sort(values)))
+    return bool(log.std() / log.mean() < linear.std() / linear.mean() - 1e-9)

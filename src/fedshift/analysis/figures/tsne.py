@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import pandas as pd
 
 from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.collection.evaluated import results_of
-from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series
-from fedshift.analysis.figures._runs import OfRuns, rows_of, shown
+from fedshift.analysis.figures._queries import OfRuns, in_order, rows_of
+from fedshift.analysis.figures.base import Axis, Plot
 from fedshift.storage.workspace import Workspace
 
-PLAIN = Axis(ticks={}, limits=(-0.05, 1.05))
-DOMAINS = ["#24292f", "#b08800", "#6f42c1", "#8c959f", "#005f5f", "#a40e26"]  # no colour of a class
+LIMITS = (-0.05, 1.05)
 BY = {"class": "coloured\nby class", "domain": "coloured\nby domain"}
 
 
@@ -36,33 +32,30 @@ class TSNE(OfRuns):
     evaluations = ("tsne", "distances")
     Params = Params
 
-    def panels(self, workspace: Workspace, collected: Collected) -> Panels:
+    def plot(self, workspace: Workspace, collected: Collected) -> Plot:
         """Raises FedshiftError where no run was evaluated."""
-        frame, which = shown(results_of(workspace, collected, "tsne"), collected, self.params.at)
+        frame, which = self.shown(results_of(workspace, collected, "tsne"), collected)
         numbers = results_of(workspace, collected, "distances").set_index("digest")
         methods = rows_of(frame, collected)
-        maps = {method: _filling(frame[frame["method"] == method]) for method in methods}
-        titles = {method: _title(method, numbers.loc[maps[method]["digest"].iloc[0]]) for method in methods}
+        maps = []
+        for method in methods:
+            own = frame[frame["method"] == method]
+            of = numbers.loc[own["digest"].iloc[0]]
+            title = f"{method}\nbetween classes {of['inter']:.2f}, within {of['intra']:.2f}"
+            maps.append(_filling(own).assign(panel=title))
+        dots = pd.concat(maps).assign(mark="image")
         names = {by: [*dict.fromkeys(frame.sort_values("label")[by])] for by in BY}
-        rows = [
-            Row(
-                [
-                    Panel(
-                        [*_series(maps[method], by, names[by])],
-                        PLAIN,
-                        replace(PLAIN, label=BY[by]),
-                        titles[method],
-                    )
-                    for method in methods
-                ]
-            )
-            for by in BY
-        ]
-        note = f"{which}; a dot: an image of a client; distances between features of length 1: mean of pairs"
+        parts = [dots.assign(label=dots[by], y_axis=words) for by, words in BY.items()]
         labels = [*names["class"], *names["domain"]]
-        colours = dict(zip(names["domain"], itertools.cycle(DOMAINS)))
-        title = "Map of the features (t-SNE)"
-        return Panels(title, rows, labels, note, (2.9, 2.7), colours, names="beside")
+        return Plot(
+            "Map of the features (t-SNE)",
+            in_order(pd.concat(parts), y_axis=[*BY.values()], panel=[*dots["panel"].unique()], label=labels),
+            Axis(ticks=(), limits=LIMITS),
+            [Axis(words, ticks=(), limits=LIMITS) for words in BY.values()],
+            labels,
+            f"{which}; a dot: an image of a client; distances between features of length 1: mean of pairs",
+            size=(2.9, 2.7),
+        )
 
 
 def _filling(frame: pd.DataFrame) -> pd.DataFrame:
@@ -70,13 +63,3 @@ def _filling(frame: pd.DataFrame) -> pd.DataFrame:
     places = frame[["x", "y"]].astype(float)
     low, high = places.min(), places.max()
     return frame.assign(**0.5 + (places - (low + high) / 2) / ((high - low).max() or 1.0))
-
-
-def _title(method: str, numbers: pd.Series[Any]) -> str:
-    return f"{method}\nbetween classes {numbers['inter']:.2f}, within {numbers['intra']:.2f}"
-
-
-def _series(frame: pd.DataFrame, by: str, names: list[str]) -> Iterator[Series]:
-    for name in names:
-        part = frame[frame[by] == name]
-        yield Series(name, "image", [*part["x"].astype(float)], [*part["y"].astype(float)], "dot")

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import pandas as pd
 
 from fedshift.analysis.collection.collected import Collected
-from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series, Spread
-from fedshift.analysis.figures._marks import around, aside, note, with_seed
-from fedshift.analysis.figures._recorded import holders, nothing, points
-from fedshift.analysis.figures.base import Figure
+from fedshift.analysis.figures._queries import (
+    at_the_end,
+    headings,
+    holders,
+    in_order,
+    marks,
+    not_recorded,
+    note,
+    panel_of,
+    with_seed,
+)
+from fedshift.analysis.figures.base import Axis, Figure, Plot
 from fedshift.analysis.quantities.clients import DOMAINS
 from fedshift.analysis.quantities.recorded import SHARES, of_clients
 from fedshift.storage.workspace import Workspace
 
 LEAST = "the least of all clients"
-PLACE = "place on x"  # no axis has a blank in its name
 PERCENT = 100
 MANY = 60  # rounds, from which single ones hide each other
 WINDOW = 21  # rounds that a line is the median of, then
@@ -39,7 +45,7 @@ class Params:
 class Weights(Figure):
     """Of every method that records its weights. Over rounds a panel per held-out domain, a line per client
     and the least weight of a round, which is that of the client that agrees least; at the end dots per
-    held-out domain. The rule: all clients alike.
+    held-out domain. The rule: all clients equally, where all rounds have as many of them.
 
     Of MANY rounds and more a line is the median over seeds and the WINDOW rounds around each, in a band that
     holds 90% of them; of fewer the mean over seeds of each round.
@@ -48,83 +54,73 @@ class Weights(Figure):
     name = "weights"
     Params = Params
 
-    def panels(self, workspace: Workspace, collected: Collected) -> Panels:
+    def plot(self, workspace: Workspace, collected: Collected) -> Plot:
         """Raises FedshiftError where no finished run recorded weights."""
         names = [self.params.diagnostic] if self.params.diagnostic else [*SHARES]
         parts = [of_clients(workspace, collected, name) for name in names]
         frame = pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
         if frame.empty:
-            raise nothing(collected, " or ".join(names))
-        frame = with_seed(frame)
-        ddof, labels = collected.protocol.ddof, holders(frame)
+            raise not_recorded(collected, " or ".join(names))
+        frame = with_seed(frame).rename(columns={"value": "y"})
+        frame["row"], rows = headings(collected, frame, methods=True)
+        targets, labels = collected.order.get("target", []), holders(frame)
+        clients = frame["client"].groupby([frame[key] for key in [*collected.keys, "round"]], dropna=False)
+        alike = {PERCENT / count for count in clients.nunique()}
         if self.params.at == "rounds":
-            rows = [
-                Row([_over_rounds(part, labels, target, ddof) for _, target, part in row], row[0][0])
-                for row in points(collected, frame)
-            ]
-            about = note(rows) if frame["round"].nunique() < MANY else MOVING
-            colours, labels, size = {LEAST: "#000000"}, [*labels, LEAST], (2.0, 1.9)
+            frame["panel"] = frame["target"].map(panel_of) if targets else ""
+            plotted, about = _over_rounds(frame, collected.protocol.ddof)
+            x, size = Axis("round", whole=True), (2.0, 1.9)
+            labels = [*labels, LEAST]
+            plotted = in_order(plotted, row=rows, panel=[*map(panel_of, targets)], label=labels)
         else:
-            ends = [*points(collected, frame)]
-            rows = [Row([_at_the_end(row, labels, ddof)], row[0][0]) for row in ends]
-            about, colours, size = note(rows), {}, (1.2 + 0.9 * len(ends[0]), 2.2)
-        about = "; ".join(filter(None, [about, "grey rule: all clients alike"]))
-        return Panels("Clients' weights", rows, labels, about, size, colours, names="beside")
+            frame["x"] = frame["target"] if targets else "all"
+            last = at_the_end(frame, ["row", "x", "seed"])
+            last = in_order(last, x=[*targets, "all"])
+            means = last.groupby(["row", "x", DOMAINS, "seed"], sort=False)["y"].mean().reset_index()
+            plotted = marks(means.rename(columns={DOMAINS: "label"}), collected.protocol.ddof, "dot")
+            plotted = in_order(plotted, row=rows, x=[*targets, "all"], label=labels)
+            present = [target for target in [*targets, "all"] if (last["x"] == target).any()]
+            x, size, about = (
+                Axis("held-out domain", names=present),
+                (1.2 + 0.9 * len(present), 2.2),
+                note(plotted),
+            )
+        rule = "grey rule: all clients equally" if len(alike) == 1 else ""
+        return Plot(
+            "Clients' weights",
+            plotted,
+            x,
+            Axis("weight in the\nserver's step (%)"),
+            labels,
+            "; ".join(filter(None, [about, rule])),
+            size=size,
+            colours={LEAST: "#000000"},
+            rules={"y": [*alike]} if len(alike) == 1 else {},
+        )
 
 
-def _over_rounds(frame: pd.DataFrame, labels: Sequence[str], target: str, ddof: int) -> Panel:
-    """A held-out domain's runs: clients of the same domains together."""
-    series = [*_clients(frame, labels, ddof)]
-    least = frame.groupby(["round", "seed"])["value"].min().reset_index()
-    series += [mark for mark in _line(LEAST, least, ddof) if not mark.mark.startswith("seed ")]
-    title = target and f"held out: {target}"
-    return Panel(series, Axis("round", whole=True), _axis(), title, rules=_alike([frame]))
+def _over_rounds(frame: pd.DataFrame, ddof: int) -> tuple[pd.DataFrame, str]:
+    """Lines of clients, those of the same domains together, and of the least weight; and what they are."""
+    by = ["row", "panel", "round", "seed"]
+    clients = frame.groupby([*by, DOMAINS])["y"].mean().reset_index().rename(columns={DOMAINS: "label"})
+    least = frame.groupby(by)["y"].min().reset_index().assign(label=LEAST)
+    lines = pd.concat([clients, least], ignore_index=True).rename(columns={"round": "x"})
+    if frame["round"].nunique() < MANY:
+        plotted = marks(lines, ddof, "line")
+        plotted = plotted[(plotted["label"] != LEAST) | (plotted["mark"] == "mean")]
+        return plotted, note(plotted)
+    moving = [
+        _moving(own).assign(row=str(row), panel=str(panel), label=str(label))
+        for (row, panel, label), own in lines.groupby(["row", "panel", "label"])
+    ]
+    return pd.concat(moving, ignore_index=True).assign(mark="median", style="line"), MOVING
 
 
-def _clients(frame: pd.DataFrame, labels: Sequence[str], ddof: int) -> Iterator[Series]:
-    for label in labels:
-        own = frame[frame[DOMAINS] == label].groupby(["round", "seed"])["value"].mean().reset_index()
-        yield from _line(label, own, ddof)
-
-
-def _line(label: str, seeds: pd.DataFrame, ddof: int) -> list[Series]:
-    """Of each round the mean over seeds, with what lies around it, or of many rounds what moves slowly.
-
-    seeds: columns `round`, `seed` and `value`.
-    """
-    rounds = sorted({*seeds["round"]})
-    if len(rounds) < MANY:
-        return around(label, seeds, "round", "value", ddof, "line")[1]
-    by_round = seeds.set_index("round")["value"].sort_index()
+def _moving(line: pd.DataFrame) -> pd.DataFrame:
+    """Around each round (x) the median, and the quantiles ENDS, over seeds and WINDOW rounds."""
+    by_round = line.set_index("x")["y"].sort_index()
+    rounds = by_round.index.unique()
     near = [by_round.loc[at - WINDOW // 2 : at + WINDOW // 2] for at in rounds]
-    low, high = ([float(values.quantile(end)) for values in near] for end in ENDS)
-    middle = [float(values.median()) for values in near]
-    return [Series(label, "median", [*map(float, rounds)], middle, "line", Spread(low, high, "band"))]
-
-
-def _at_the_end(row: list[tuple[str, str, pd.DataFrame]], labels: Sequence[str], ddof: int) -> Panel:
-    """Dots of the clients that there are, side by side, for each held-out domain."""
-    series: list[Series] = []
-    for place, (_, _, part) in enumerate(row):
-        last = part[part["round"] == part.groupby("seed")["round"].transform("max")]
-        present = [label for label in labels if (last[DOMAINS] == label).any()]
-        for index, label in enumerate(present):
-            own = last[last[DOMAINS] == label].groupby("seed")["value"].mean().reset_index()
-            own[PLACE] = float(place)
-            shift = aside(index, len(present))
-            series += around(label, own, PLACE, "value", ddof, "dot", shift)[1]
-    ticks = {float(place): target or "all" for place, (_, target, _) in enumerate(row)}
-    x = Axis("held-out domain", ticks=ticks, limits=(-0.5, len(ticks) - 0.5), whole=True)
-    return Panel(series, x, _axis(), rules=_alike([part for *_, part in row]))
-
-
-def _axis() -> Axis:
-    return Axis("weight in the\nserver's step (%)")
-
-
-def _alike(parts: Sequence[pd.DataFrame]) -> list[tuple[Literal["x", "y"], float]]:
-    """The weight of each participant of a round where all have the same; none where rounds differ in how many
-    there are.
-    """
-    counts = {count for part in parts for count in part.groupby(["round", "seed"])["client"].nunique()}
-    return [("y", PERCENT / count) for count in counts if len(counts) == 1]
+    numbers = {"low": ENDS[0], "y": 0.5, "high": ENDS[1]}
+    values = {name: [values.quantile(at) for values in near] for name, at in numbers.items()}
+    return pd.DataFrame({"x": rounds.astype(float), **values})

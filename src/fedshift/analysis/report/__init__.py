@@ -14,8 +14,8 @@ from fedshift.analysis.claims import words as claim_words
 from fedshift.analysis.claims.judge import verdicts as judge_claims
 from fedshift.analysis.collection.collected import Collected, read
 from fedshift.analysis.collection.records import batches as batches
-from fedshift.analysis.drawing import static
-from fedshift.analysis.drawing.panels import Axis, Panel, Panels, Row, Series, panels_of
+from fedshift.analysis.figures.base import Axis, Plot, plots
+from fedshift.analysis.figures.draw import svg
 from fedshift.analysis.layout.footnotes import footnotes
 from fedshift.analysis.layout.page import blocks, template
 from fedshift.analysis.notes import notes
@@ -119,11 +119,11 @@ def _measured(
 ) -> dict[str, Any]:
     """What the page says of an experiment's runs: figures, partitions, costs, where numbers come from."""
     costs, drawn = facts.costs(collected, summaries), workspace.figures(collected.experiment.name)
-    possible, impossible = panels_of(workspace, collected)
+    possible, impossible = plots(workspace, collected)
     return {
         "figures": [
-            _figure(panels) | {"downloads": downloads.of_figure(drawn, name, page)}
-            for name, panels in possible.items()
+            _figure(plot) | {"downloads": downloads.of_figure(drawn, name, page)}
+            for name, plot in possible.items()
         ],
         "undrawn": {name: str(error) for name, error in impossible.items()},
         "partitions": [
@@ -148,33 +148,28 @@ def _scores(costs: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     }
 
 
-def _figure(panels: Panels) -> dict[str, Any]:
+def _figure(plot: Plot) -> dict[str, Any]:
     """A figure as the page has it: title, note, alternative text, picture, and the pixels it needs."""
-    image = downloads.data_address("image/svg+xml", static.svg(panels).encode())
-    width = round(INCH * panels.size[0] * len(panels.rows[0].panels))
-    photo = any(panel.picture for row in panels.rows for panel in row.panels)
-    words = {"title": panels.title, "note": panels.note, "text": panels.text}
-    return {**words, "image": image, "width": width, "photo": photo}
+    image = downloads.data_address("image/svg+xml", svg(plot).encode())
+    columns = max([1, *plot.frame.groupby(["row", "y_axis"])["panel"].nunique()])
+    words = {"title": plot.title, "note": plot.note, "text": plot.text}
+    return {
+        **words,
+        "image": image,
+        "width": round(INCH * plot.size[0] * columns),
+        "photo": bool(plot.pictures),
+    }
 
 
-def against_costs(collected: Collected, costs: pd.DataFrame) -> Panels:
+def against_costs(collected: Collected, costs: pd.DataFrame) -> Plot:
     """Accuracy of every method against what a run of it sends, where anything travels, and against its
     seconds; `costs` of fedshift.analysis.report.facts.
     """
     metric, name = ("ood", "out-of-distribution") if costs["ood"].notna().any() else ("id", "in-distribution")
-    y = Axis(f"{name}\naccuracy (%)")
-    panels = [
-        Panel(
-            [
-                Series(row["method"], "mean", [row[cost]], [row[metric]], "dot")
-                for row in costs[costs[cost].notna()].to_dict("records")
-            ],
-            Axis(title, from_zero=True),
-            y,
-        )
-        for cost, title in COSTS.items()
-    ]
-    return Panels("Accuracy against cost", [Row(panels)], collected.experiment.rows, size=(3.6, 3.0))
+    frame = costs.rename(columns={"method": "label", metric: "y"})
+    frame = frame.melt(["label", "y"], [*COSTS], "panel", "x").dropna(subset="x").replace({"panel": COSTS})
+    x, y = Axis("cost of a run", from_zero=True), Axis(f"{name}\naccuracy (%)")
+    return Plot("Accuracy against cost", frame, x, y, collected.experiment.rows, size=(3.6, 3.0))
 
 
 def _finished(collected: Sequence[Collected]) -> str:

@@ -1,0 +1,346 @@
+"""Draw: plots as SVG, PDF and PNG, with their values as CSV."""
+
+from __future__ import annotations
+
+import io
+import math
+import textwrap
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, NullLocator, StrMethodFormatter
+from numpy.typing import NDArray
+
+from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.figures.base import Axis, Look, Plot, plots, table
+from fedshift.analysis.layout.page import csv
+from fedshift.common.files import atomic_path, write_text
+from fedshift.storage.workspace import Workspace
+
+SUFFIXES = ("svg", "pdf", "png", "csv")
+TITLE_LETTERS, NOTE_LETTERS, TICK_LETTERS = 10, 15, 13  # in an inch
+NAME_LETTERS = 60  # in a line of a name along y
+SIDE_BY_SIDE = 0.72  # of the room between two names, for the marks of all labels
+BAR = 0.9  # of its room, how wide a bar is
+SPARSE = 6  # markers on a line, which name it
+DARK, RULE, SMALL = "#24292f", "#afb8c1", "#57606a"
+STYLE: Any = {
+    "font.size": 8.5,
+    "axes.titlesize": 9.5,
+    "axes.labelsize": 8.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": "#8c959f",
+    "axes.grid": True,
+    "grid.color": "#eaeef2",
+    "axes.axisbelow": True,
+    "xtick.color": SMALL,
+    "ytick.color": SMALL,
+    "svg.hashsalt": "fedshift",
+    "svg.fonttype": "none",
+    "pdf.fonttype": 42,  # text stays text, in fonts that all publishers take
+    "savefig.dpi": 160,
+    "text.parse_math": False,  # `$` is a letter in names of the user's
+}
+LINE: dict[str, Any] = {"linewidth": 1.3, "markersize": 3.5}
+POINTS: dict[str, Any] = {"linestyle": ""}
+LOOKS: dict[str, dict[str, Any]] = {
+    "line": LINE,
+    "marked": LINE,
+    "thin": {"linewidth": 0.6, "alpha": 0.45, "marker": ""},
+    "dot": POINTS | {"markersize": 4.5},
+    "ring": POINTS | {"marker": "o", "markerfacecolor": "white", "markersize": 3.5, "markeredgewidth": 0.8},
+    "square": POINTS | {"marker": "s", "markersize": 5},
+    "open": POINTS | {"marker": "s", "markersize": 5, "markerfacecolor": "white"},
+    "diamond": POINTS | {"marker": "D", "markersize": 6, "markerfacecolor": "none"},
+}
+HATCHES = ["", "////", "....", "xxxx", "\\\\\\\\", "----", "++++"]  # of bars
+UNNAMED = ("thin", "ring")  # styles that are not in the legend
+INTERVALS = {"bar": 0.8, "dot": 1.1, "open": 0.7}  # widths of their lines; of others 2.2
+
+
+def write(
+    workspace: Workspace, collected: Collected, say: Callable[[str], object] = warnings.warn
+) -> list[Path]:
+    """Plot the figures that the experiment lists: results/figures/<experiment>/<figure>.{svg,pdf,png,csv};
+    their paths.
+
+    The CSV file holds the plotted values (fedshift.analysis.figures.base.table). The same results give the
+    same files. A figure that these results do not allow is left out, and `say` is given the reason.
+    """
+    experiment, paths = collected.experiment, []
+    folder = workspace.figures(experiment.name)
+    folder.mkdir(parents=True, exist_ok=True)
+    possible, impossible = plots(workspace, collected)
+    for name, error in impossible.items():
+        for suffix in SUFFIXES:  # of results that are gone
+            (folder / f"{name}.{suffix}").unlink(missing_ok=True)
+        say(f"not drawn: {name}: {error}")
+    for name, plot in possible.items():
+        metadata = {
+            "svg": {"Date": None, "Title": experiment.title, "Description": plot.text},
+            "pdf": {"CreationDate": None, "Title": experiment.title, "Subject": plot.text},
+            "png": {"Software": None, "Title": experiment.title, "Description": plot.text},
+        }
+        with matplotlib.rc_context(STYLE):
+            figure = draw(plot, experiment.title)
+            for suffix, about in metadata.items():
+                paths.append(folder / f"{name}.{suffix}")
+                with atomic_path(paths[-1]) as temporary:
+                    figure.savefig(temporary, format=suffix, metadata=about)
+        paths.append(folder / f"{name}.csv")
+        write_text(paths[-1], csv(table(plot)))
+    return paths
+
+
+def svg(plot: Plot) -> str:
+    """The figure as SVG text, without a title: a page has headings."""
+    file = io.StringIO()
+    with matplotlib.rc_context(STYLE):
+        draw(plot, None).savefig(file, format="svg", metadata={"Date": None}, transparent=True)
+    return file.getvalue()
+
+
+def draw(plot: Plot, title: str | None) -> Figure:
+    """The figure under its own title and the experiment's, or under none where `title` is None; a legend at
+    the right of all panels.
+    """
+    (width, height), grid = plot.size, _grid(plot)
+    columns = len(grid[0][1])
+    figure = Figure(figsize=(1.6 + width * columns, 0.9 + height * len(grid)), layout="constrained")
+    shared: Any = {"sharex": "col", "sharey": "row"}
+    shared = {"subplot_kw": {"projection": "polar"}} if plot.polar else shared
+    every: Any = figure.subplots(len(grid), columns, squeeze=False, **shared)
+    above: list[str | None] = [None] * columns  # a row of the same titles does not repeat them
+    for ((heading, label), panels), line in zip(grid, every, strict=True):
+        y = next(axis for axis in plot.axes if axis.label == label)
+        titled = any(panel not in (None, before) for panel, before in zip(panels, above, strict=True))
+        above = panels if titled else above
+        for panel, axes in zip(panels, line, strict=True):
+            axes.set_visible(panel is not None)
+            if panel is not None:
+                _panel(axes, plot, (heading, label, panel), y)
+                axes.set_title(panel if titled else "")
+        words = "\n".join(filter(None, [textwrap.fill(heading, round(NOTE_LETTERS * height)), label]))
+        first = next(axes for axes in line if axes.get_visible())
+        first.set_ylabel(words, labelpad=44 if plot.polar else None)  # next to the names of directions
+        if y.from_zero:  # once all of the row is drawn: a limit that is set ends the search for the other one
+            first.set_ylim(bottom=0)
+    _legends(figure, every, plot)
+    letters = round(NOTE_LETTERS * figure.get_figwidth())
+    below = [*filter(None, [plot.x.label * (not plot.pictures), f"({plot.note})" * bool(plot.note)])]
+    one_line = "    ".join(below)
+    fits = len(one_line) <= letters and "\n" not in one_line
+    wrapped = "\n".join(textwrap.fill(text, letters) for text in below)
+    figure.supxlabel(one_line if fits else wrapped, fontsize=8.5)
+    if title is not None:
+        words = textwrap.fill(f"{plot.title}. {title}", round(TITLE_LETTERS * figure.get_figwidth()))
+        figure.suptitle(words, fontsize=11, fontweight="bold")
+    return figure
+
+
+def _grid(plot: Plot) -> list[tuple[tuple[str, str], list[str | None]]]:
+    """Rows of panels: heading and label of the y axis, and the panels by column. A row has the columns of the
+    widest one where all its panels are among them, None where it lacks one, else its own.
+    """
+    rows: dict[tuple[str, str], list[str]] = {}
+    for row, label, panel in plot.frame[["row", "y_axis", "panel"]].drop_duplicates().to_numpy():
+        rows.setdefault((row, label), []).append(panel)
+    rows = rows or {("", plot.axes[0].label): [""]}
+    widest = max(rows.values(), key=len)
+
+    def by_column(own: list[str]) -> list[str | None]:
+        if {*own} <= {*widest}:
+            return [panel if panel in own else None for panel in widest]
+        return [*own, *[None] * (len(widest) - len(own))]
+
+    return [(key, by_column(own)) for key, own in rows.items()]
+
+
+def _picture(axes: Axes, pixels: Any) -> None:
+    height, width, _ = pixels.shape
+    axes.imshow(pixels, extent=(0, 1, 0, 1), aspect="auto", interpolation="nearest")
+    axes.set(xticks=[], yticks=[])
+    axes.set_box_aspect(height / width)
+    axes.spines[:].set_visible(False)
+    axes.grid(visible=False)
+
+
+def _panel(axes: Axes, plot: Plot, place: tuple[str, str, str], y: Axis) -> None:
+    """Set up both axes of the panel at a place (row, label of the y axis, panel), then draw its series."""
+    if place in plot.pictures:
+        return _picture(axes, plot.pictures[place])
+    of = dict(zip(("row", "y_axis", "panel"), place, strict=True))
+    frame = plot.frame[plot.frame[[*of]].eq(pd.Series(of)).all(axis=1)].copy()
+    looks, names = plot.looks, {}
+    for name, axis in (("x", plot.x), ("y", y)):
+        text = frame[name].map(lambda value: isinstance(value, str))
+        if axis.names is not None or text.any():
+            names[name] = [*(axis.names if axis.names is not None else frame.loc[text, name].unique())]
+            places = {value: float(place) for place, value in enumerate(names[name])}
+            frame[name] = frame[name].map(places) if text.any() else frame[name]
+        frame[name] = frame[name].astype(float)
+        _axis(axes, name, axis, names.get(name), plot.size[0])
+        if name in names:
+            _side_by_side(frame, name, plot.labels)
+    for value in plot.rules.get("x", ()):
+        axes.axvline(value, color=DARK, linewidth=0.8)
+    for value in plot.rules.get("y", ()):
+        axes.axhline(value, color=RULE, linewidth=0.8)
+    bars = np.unique(frame.loc[frame["style"] == "bar", "x"].round(9))
+    room = min([SIDE_BY_SIDE, *np.diff(bars)])
+    for (label, _, style), series in frame.groupby(["label", "mark", "style"], sort=False):
+        _series(axes, plot, series, str(style), looks[str(label)], names, BAR * room)
+    axes.text(0.97, 0.04, plot.texts.get(place, ""), transform=axes.transAxes, ha="right", fontsize=8)
+    if plot.x.from_zero:
+        axes.set_xlim(left=0)
+
+
+def _side_by_side(frame: pd.DataFrame, name: str, labels: Sequence[str]) -> None:
+    """Move the marks of labels apart along an axis of names, where several have a value at one name."""
+    dots = frame[frame["style"].isin(["dot", "bar"])]
+    if dots.groupby(name)["label"].nunique().max() > 1:
+        beside = [label for label in labels if (dots["label"] == label).any()]
+        shifts = {
+            label: SIDE_BY_SIDE * ((place + 0.5) / len(beside) - 0.5) for place, label in enumerate(beside)
+        }
+        frame[name] += frame["label"].map(shifts).fillna(0.0)
+
+
+def _series(
+    axes: Axes,
+    plot: Plot,
+    series: pd.DataFrame,
+    style: str,
+    look: Look,
+    names: Mapping[str, Any],
+    width: float,
+) -> None:
+    """Draw the values of one label, mark and style with their intervals; width: of bars."""
+    colour, xs, ys = look.colour, np.asarray(series["x"]), np.asarray(series["y"])
+    label = "_" * (style in UNNAMED) + str(series["label"].iloc[0])
+    if style == "level":
+        for value in ys:
+            axes.axhline(value, color=colour, linestyle="--", linewidth=0.9)
+        return
+    if plot.polar:
+        turns = 2 * math.pi * xs / len(names["x"])
+        ends: Any = [*turns, *turns[:1]], [*ys, *ys[:1]]
+        axes.plot(*ends, color=colour, label=label, marker=look.marker, clip_on=False, **LINE)
+        return
+    if style == "bar":
+        hatch = HATCHES[look.place % len(HATCHES)]
+        around: Any = {"color": colour, "hatch": hatch, "edgecolor": "white", "linewidth": 0}
+        axes.bar(xs, ys, width, label=label, **around)
+    else:
+        plain = style == "line" and label in plot.colours
+        markers: dict[str, Any] = {"marker": "" if plain else look.marker}
+        if style == "line":
+            step = max(1, math.ceil(len(xs) / SPARSE))
+            markers["markevery"] = (look.place % step, step)
+        dark = style == "ring" and any(axes.containers)
+        axes.plot(
+            _cut(xs, plot.x.limits),
+            ys,
+            color=DARK if dark else colour,
+            label=label,
+            **(markers | LOOKS[style]),
+        )
+    low, high = np.asarray(series["low"]), np.asarray(series["high"])
+    if np.isnan(low).all():
+        return
+    if style in ("line", "marked") and "x" not in names:
+        axes.fill_between(xs, low, high, color=colour, alpha=0.13, linewidth=0)
+        return
+    line: Any = {"linewidth": INTERVALS.get(style, 2.2), "color": DARK if style == "bar" else colour}
+    line |= {"zorder": 3 if style == "bar" else 1.9}
+    if "y" not in names:
+        axes.vlines(xs, low, high, **line)
+        return
+    axes.hlines(ys, _cut(low, plot.x.limits), _cut(high, plot.x.limits), **line)
+    for ends, marker, side in ((low, "<", np.less), (high, ">", np.greater)):
+        limit = plot.x.limits[marker == ">"] if plot.x.limits else np.nan
+        beyond = side(ends, limit)
+        if beyond.any():
+            axes.plot(
+                np.full(beyond.sum(), limit), ys[beyond], marker, color=colour, markersize=4, clip_on=False
+            )
+
+
+def _cut(values: NDArray[np.float64], limits: tuple[float, float] | None) -> NDArray[np.float64]:
+    return values if limits is None else np.clip(values, *limits)
+
+
+def _axis(axes: Any, name: str, axis: Axis, names: Sequence[str] | None, width: float) -> None:
+    """Scale, limits, ticks and names of an axis; names have no grid lines. width: of the panel, inches."""
+    drawn = axes.xaxis if name == "x" else axes.yaxis
+    if axes.name == "polar":
+        _polar_axis(axes, name, axis, names)
+    elif names is not None:
+        last = len(names) - 1
+        axes.grid(axis=name, visible=False)
+        axes.set(**{f"{name}lim": (-0.5, last + 0.5) if name == "x" else (last + 0.6, -0.6)})
+        texts = names if name == "x" else [textwrap.fill(text, NAME_LETTERS) for text in names]
+        letters = sum(max(map(len, text.split("\n"))) + 1 for text in texts)
+        turned: Any = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
+        crowded = name == "x" and letters > TICK_LETTERS * width
+        drawn.set_ticks(range(len(names)), texts, **(turned if crowded else {}))
+    else:
+        if axis.scale == "log":
+            axes.set(**{f"{name}scale": "log"})
+            drawn.set_minor_locator(NullLocator())
+            drawn.set_major_formatter(StrMethodFormatter("{x:g}"))
+        if axis.ticks is not None:
+            drawn.set_ticks(axis.ticks, [f"{tick:g}" for tick in axis.ticks])
+        elif axis.whole:
+            drawn.set_major_locator(MaxNLocator(5, integer=True))
+        if axis.limits is not None:
+            axes.set(**{f"{name}lim": axis.limits})
+
+
+def _polar_axis(axes: Any, name: str, axis: Axis, names: Sequence[str] | None) -> None:
+    """Directions of a radar, from the top clockwise, with their names; the ends of its radius."""
+    if names is not None:
+        axes.set(theta_zero_location="N", theta_direction=-1)
+        axes.set_xticks([2 * math.pi * place / len(names) for place in range(len(names))], names)
+        axes.tick_params(axis="x", pad=12)
+    elif axis.limits is not None:
+        axes.set_ylim(*axis.limits)
+        axes.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
+        axes.tick_params(axis="y", labelleft=False)
+        white: Any = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
+        for value in axes.get_yticks():  # texts of ticks would lie below the lines that cross them
+            if axis.limits[0] < value <= axis.limits[1]:
+                about: Any = {"fontsize": 6.5, "color": SMALL, "bbox": white, "zorder": 5}
+                axes.text(math.pi / 7, value, f"{value:g}", ha="center", va="center", **about)
+
+
+def _legends(figure: Figure, grid: Any, plot: Plot) -> None:
+    """A legend at the right of all panels, each label once; of rows without a label in common (a map by
+    class, and by domain) one at each row.
+    """
+    rows = [_handles(line, plot) for line in grid]
+    known = {label: handle for row in rows for label, handle in row.items()}
+    if len(rows) > 1 and sum(map(len, rows)) == len(known):
+        for line, row in zip(grid, rows, strict=True):
+            beside: Any = {"loc": "center left", "bbox_to_anchor": (1.02, 0.5)}
+            line[-1].legend(row.values(), row, fontsize=8, frameon=False, **beside)
+    elif known:
+        shown = {label: known[label] for label in plot.labels if label in known}
+        figure.legend(shown.values(), shown, loc="outside right center", fontsize=8, frameon=False)
+
+
+def _handles(line: Any, plot: Plot) -> dict[str, Any]:
+    """Label -> what stands for it in a legend, of a row of axes."""
+    known: dict[str, Any] = {}
+    for axes in line:
+        for handle, name in zip(*axes.get_legend_handles_labels(), strict=True):
+            known.setdefault(name, handle)
+    return {label: known[label] for label in plot.labels if label in known}

@@ -1,0 +1,137 @@
+"""The drawer: files, values as CSV, looks, and where panels and marks are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from fedshift.analysis.figures import draw
+from fedshift.analysis.figures.base import BOUNDS, COLUMNS, METHODS, Axis, Plot, table
+from fedshift.common.registry import own
+from tests.analysis.conftest import Project, accuracy
+
+
+def toy(values: list[dict[str, Any]], x: Axis | None = None, y: Axis | None = None, **about: Any) -> Plot:
+    return Plot("Toy", pd.DataFrame(values), x or Axis("x"), y or Axis("y"), **about)
+
+
+def curves_and_sweep(project: Project) -> list[bytes]:
+    """The files of two figures."""
+    paths = draw.write(project.workspace, project.collect())
+    assert [path.name for path in paths] == [
+        f"{figure}.{suffix}" for figure in ("curves", "sweep-clip") for suffix in ("svg", "pdf", "png", "csv")
+    ]
+    return [path.read_bytes() for path in paths]
+
+
+def test_the_same_results_give_the_same_files_with_their_values_as_csv(project: Project) -> None:
+    project.declare(
+        title="Ca$h & A$$et$",  # a dollar is a letter
+        methods={"fedavg": None},
+        axes={"clip": {"key": "local.clip", "values": [1.0, 2.0]}, "seed": [0, 1]},
+        figures=["curves", {"sweep": {"x": "clip"}}],
+    )
+    for clip in (1.0, 2.0):
+        for seed in (0, 1):
+            last = accuracy((0.4 + 0.1 * clip + 0.02 * seed,) * 2)
+            project.add("fedavg", {0: accuracy((0.1, 0.1)), 5: last}, clip=clip, seed=seed)
+    files = curves_and_sweep(project)
+    assert curves_and_sweep(project) == files
+    svg, pdf = files[0].decode(), files[1]
+    assert "Learning curves. y: in-distribution accuracy (%). x: round." in svg and "Ca$h &amp; A$$et$" in svg
+    assert b"/CIDFontType2" in pdf and b"/Type3" not in pdf  # TrueType, which all publishers take
+    values = pd.read_csv(project.workspace.figures("toy") / "sweep-clip.csv")
+    means = values[values["mark"] == "mean"]
+    assert [*values.columns] == COLUMNS
+    assert (means["x"].tolist(), means["y"].tolist()) == ([1, 2], [51, 61])
+    assert values[values["mark"] == "seed 1"]["y"].tolist() == [52, 62]
+
+
+def test_an_experiment_without_figures_has_an_empty_folder(project: Project) -> None:
+    project.declare(methods={"fedavg": None}, axes={"seed": [0]}, figures=[])
+    project.add("fedavg", {1: accuracy((0.5,))}, seed=0)
+    assert draw.write(project.workspace, project.collect()) == []
+    assert project.workspace.figures("toy").is_dir()  # which the workflow waits for
+
+
+def test_small_values_of_few_ticks_are_listed_whole() -> None:
+    values = [{"label": "a", "x": x, "y": 1.0} for x in (1e-6, 0.5)]
+    assert table(toy(values, Axis("lr", ticks=(1e-6, 0.5))))["x"].tolist() == ["1e-06", "0.5"]
+
+
+def test_a_method_looks_the_same_whatever_else_is_plotted() -> None:
+    assert {*METHODS, *BOUNDS} == {*own("methods")}
+
+    def looks(*labels: str) -> dict[str, Any]:
+        return {
+            name: look[:2]
+            for name, look in toy([{"label": name, "x": 0, "y": 0} for name in labels]).looks.items()
+        }
+
+    every = looks(*own("methods"))
+    assert len({*every.values()}) == len(every)
+    assert looks("hfedf-mine", "photo", "hfedf")["hfedf"] == every["hfedf"]
+    assert looks("hfedf-mine", "photo")["hfedf-mine"] == every["hfedf"]  # a variant alone
+    assert looks("hfedf-mine", "hfedf")["hfedf-mine"] != every["hfedf"]
+    many = looks(*own("methods"), *(f"row-{n}" for n in range(20)))
+    assert len({*many.values()}) == len(many) and every.items() <= many.items()
+
+
+def test_panels_of_rows_are_below_each_other_where_their_titles_are_the_same() -> None:
+    values = [
+        {"label": "m", "x": 0.0, "y": 0.0, "row": row, "panel": panel}
+        for row, panels in {"one": "abc", "two": "c", "three": "xy"}.items()
+        for panel in panels
+    ]
+    axes = draw.draw(toy(values), None).axes
+    assert [panel.get_visible() for panel in axes] == [True] * 3 + [False, False, True] + [True, True, False]
+    assert [panel.get_title() for panel in axes if panel.get_visible()] == [*"abc", "", *"xy"]
+    assert [panel.get_ylabel() for panel in axes if panel.get_ylabel()] == ["one\ny", "two\ny", "three\ny"]
+
+
+def test_names_are_in_their_order_and_marks_of_labels_side_by_side() -> None:
+    values = [{"label": label, "x": name, "y": 1.0} for label in "ab" for name in ("vgg", "lenet")]
+    (axes,) = draw.draw(toy(values, Axis("network", names=["lenet", "vgg", "none"])), None).axes
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["lenet", "vgg", "none"]
+    a, b = (line.get_xdata() for line in axes.get_lines())
+    assert [*a.round(), *b.round()] == [1, 0, 1, 0] and all(a < b)
+
+
+def test_an_interval_lies_along_the_numbers_and_ends_at_the_limits_with_an_arrow() -> None:
+    value = {"label": "m", "x": 0.0, "y": "name", "low": -9.0, "high": 1.0, "style": "square"}
+    (axes,) = draw.draw(toy([value], Axis("x", limits=(-2.0, 2.0))), None).axes
+    (bar,) = axes.collections
+    assert bar.get_segments()[0].tolist() == [[-2, 0], [1, 0]]
+    assert [line.get_xdata().tolist() for line in axes.get_lines() if line.get_marker() == "<"] == [[-2]]
+
+
+def test_only_levels_are_dashed_and_the_legend_has_each_label_once() -> None:
+    values = [{"label": label, "x": x, "y": x, "style": "line"} for label in "ab" for x in (0, 1)]
+    values += [{"label": "a", "x": None, "y": 0.5, "mark": "published", "style": "level"}]
+    figure = draw.draw(toy(values, labels=["b", "a"]), "A title")
+    assert [line.get_linestyle() for line in figure.axes[0].get_lines()] == ["-", "-", "--"]
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["b", "a"]
+    assert figure.get_suptitle() == "Toy. A title"
+
+
+def test_a_radars_numbers_lie_above_its_lines_up_to_the_rim() -> None:
+    values = [
+        {"label": "m", "x": name, "y": y, "style": "marked"}
+        for name, y in zip("abc", (100, 80, 60), strict=True)
+    ]
+    (axes,) = draw.draw(toy(values, y=Axis("%", limits=(40, 100)), polar=True), None).axes
+    (line,) = (line for line in axes.get_lines() if line.get_label() == "m")
+    assert line.get_ydata().tolist() == [100, 80, 60, 100]  # closed
+    texts = [text for text in axes.texts if text.get_text()]
+    assert [text.get_text() for text in texts] == ["60", "80", "100"]
+    assert all(text.get_zorder() > line.get_zorder() for text in texts) and not line.get_clip_on()
+
+
+def test_a_plot_of_nothing_has_its_axes() -> None:
+    empty = Plot("Toy", pd.DataFrame(columns=["label", "x", "y"]), Axis("x"), Axis("y", names=["a"]))
+    (axes,) = draw.draw(empty, None).axes
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["a"]
+    assert pytest.approx(axes.get_ylim()) == (0.6, -0.6)
