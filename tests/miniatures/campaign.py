@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fedshift.analysis.layout.page import piped
-from fedshift.analysis.verdicts.judge import WORDS
+from fedshift.analysis.verdicts.rule import OUTCOMES, WORDS
 from fedshift.experiments.load import available
 from fedshift.storage.workspace import Workspace
 from tests.miniatures.play import Played, play
@@ -26,7 +26,7 @@ from tests.workflow.checkout import REPOSITORY, Checkout
 FOLDER = REPOSITORY / "build" / "miniatures"
 PAGE = REPOSITORY / "docs" / "miniatures.md"
 BEGIN, END = "<!-- played: written by `make miniatures` -->", "<!-- end of what was played -->"
-CLAIMED = ("confirmed", "refuted", "undecided")
+CLAIMED = OUTCOMES[:3]
 
 
 def table(done: Sequence[Played], missing: int, by: Mapping[str, int]) -> str:

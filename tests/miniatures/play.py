@@ -82,7 +82,7 @@ def play(checkout: Checkout, name: str, *targets: str) -> Played:
         round(_seconds() - begun, 1),
         len(cells),
         sum(bool(cell["mean"] or cell["text"]) for cell in cells),
-        dict(Counter(row["verdict"] for row in _rows(tables / "verdicts.csv"))),
+        dict(Counter(row["verdict"] for row in cells if row.get("verdict"))),
         dict(Counter(row["verdict"] for row in _rows(tables / "claims.csv"))),
     )
 

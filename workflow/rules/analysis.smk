@@ -41,7 +41,6 @@ rule table:
     output:
         "results/tables/{experiment}/table.csv",
         "results/tables/{experiment}/table.md",
-        "results/tables/{experiment}/verdicts.csv",
     log:
         "logs/table/{experiment}.log",
     benchmark:

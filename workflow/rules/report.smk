@@ -35,7 +35,7 @@ rule report:
 
 rule scorecard:
     input:
-        [str(WORKSPACE.tables(experiment) / "verdicts.csv") for experiment in WITH_TABLES],
+        [str(WORKSPACE.tables(experiment) / "table.csv") for experiment in WITH_TABLES],
         PUBLISHED,
     output:
         "results/scorecard.md",
