@@ -154,7 +154,7 @@ def test_the_search_has_seeds_rounds_and_values_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"tune": {"seeds": [1]}}, "tune.seeds: 1 is a seed of the final runs, too"),
+        ({"tune": {"seeds": [0]}}, "tune.seeds: 0 is a seed of the final runs, too"),
         ({"tune": {"seeds": [15]}, "protocol": "fdse", "axes": {"seed": "all"}}, "15 is a seed of the final"),
         ({"tune": {"axes": {"seed": [1]}}}, "unknown axis that may be tuned together 'seed'"),
         ({"tune": {"axes": {"target": []}}}, r"tune.axes.target: has no value\n  List values"),
