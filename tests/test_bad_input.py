@@ -70,7 +70,7 @@ MISTAKES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
         {"spec": {"partition": {"scheme": "dirichlet", "params": {"clients": 40_000}}}},
         ("partition.params: 40,000 clients", "32,767 or less"),
     ),
-    ({"figures": [{"ranks": {"alpha": 5}}]}, ("'alpha' of ranks", "less than 1")),
+    ({"figures": [{"ranks": {"against": "fedavgg"}}]}, ("against", "fedavg")),
     ({"figures": [{"curves": {"rows": "*-adapted"}}]}, ("curves.rows", "unknown trained row")),
     (
         {"evaluations": ["filters"], "figures": [{"filters": {"row": "fedvag"}}]},

@@ -25,12 +25,14 @@ def failing(root: Path, error: str) -> Checkout:
 
 
 def test_a_job_that_finished_no_run_is_named_although_it_succeeded(tmp_path: Path) -> None:
-    """The others are collected; the call in which runs failed ends with 1."""
-    done = failing(tmp_path, "ValueError('no such layer')").snakemake("metrics")
+    """The others are collected; the call in which runs failed ends with 1, and later calls say so."""
+    there = failing(tmp_path, "ValueError('no such layer')")
+    done = there.snakemake("metrics")
     assert done.returncode == 1 and (tmp_path / "results/metrics/demo.parquet").is_file(), done.stdout
     (line,) = [line for line in done.stdout.splitlines() if "finished no run" in line]
     for part in ("local on digits", "plain", "seed 0", "ValueError: no such layer"):
         assert part in line
+    assert "1 run failed before" in there.run("metrics")
 
 
 def test_a_job_whose_run_may_succeed_elsewhere_fails_with_its_reason(tmp_path: Path) -> None:

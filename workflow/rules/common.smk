@@ -84,10 +84,13 @@ def start():
 
 
 def read_again():
-    """Report sick nodes, and check the data that runs of the plan found damaged; what is damaged is deleted, so that it is made again."""
+    """Report sick nodes and runs that failed for good; what runs of the plan found damaged is deleted, so that it is made again."""
     for what, cure in cluster.troubles(WORKSPACE):
         print(f"{what}\n  {cure}", file=sys.stderr)
-    failures = ((run, WORKSPACE.run_at(run.directory).failure()) for run in PLAN.runs)
+    failures = [(run, WORKSPACE.run_at(run.directory).failure()) for run in PLAN.runs]
+    if final := sum(failure is not None and not failure["retry"] for _, failure in failures):
+        what = f"{final} run{'s' * (final > 1)} failed before and will not be tried again: fedshift status says why"
+        print(f"{what}; to train them anew: fedshift plan --retry-failed", file=sys.stderr)
     damaged = [run for run, failure in failures if failure and failure["kind"] == "Damaged"]
     if damaged:
         from fedshift.spec import RunSpec

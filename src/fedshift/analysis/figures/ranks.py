@@ -12,6 +12,7 @@ from fedshift.analysis.collection.collected import Collected
 from fedshift.analysis.figures._queries import in_words, several
 from fedshift.analysis.figures.base import Axis, Figure, Plot
 from fedshift.analysis.ranking import ranking
+from fedshift.common.errors import unknown
 from fedshift.experiments.column import quantity
 from fedshift.experiments.schema import Experiment
 from fedshift.storage.workspace import Workspace
@@ -37,8 +38,10 @@ class Ranks(Figure):
     Params = Params
 
     def check(self, experiment: Experiment, axes: Mapping[str, Sequence[Any]], where: str) -> None:
-        """The metric exists."""
+        """The metric and the row exist."""
         quantity(self.params.metric, where)
+        if self.params.against and self.params.against not in experiment.rows:
+            raise unknown(f"{where}.against", "row of this experiment", self.params.against, experiment.rows)
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
         """Over all blocks of the experiment that have all their seeds."""
