@@ -60,7 +60,7 @@ def numbers(rng: np.random.Generator, tables: int, alike: bool) -> Iterator[dict
     """Shares of the three words."""
     for name, (n, printed_n, spread_printed) in SIDES.items():
         for off in OFF:
-            counts = dict.fromkeys(WORDS, 0)
+            counts: dict[str, int] = dict.fromkeys(WORDS, 0)
             for _ in range(tables):
                 scale = deviations(rng, METHODS, alike)[:, None, None]
                 ours = scale * rng.standard_normal((METHODS, DOMAINS, n)) + off
