@@ -30,7 +30,7 @@ def test_pairs_prints_what_a_page_has_from_the_archive(tmp_path: Path) -> None:
     (line,) = re.findall(r"^python (benchmarks/pairs.py hfedf/precision_photo .*)$", page, re.MULTILINE)
     command = [sys.executable, *line.split(), "--root", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    rows = re.findall(r"^\| hfedf \| (.*) \| 3 \| (.*) \|$", done.stdout, re.MULTILINE)
+    rows = re.findall(r"^\| hfedf \| (.*) \| 3 \|$", done.stdout, re.MULTILINE)
     assert len(rows) == 4, done.stdout + done.stderr
     words = {
         "| id |": "| in-distribution |",
@@ -38,7 +38,7 @@ def test_pairs_prints_what_a_page_has_from_the_archive(tmp_path: Path) -> None:
         "| last |": "| last round |",
     }
     for row in rows:
-        shown = "| " + " | ".join(row) + " |"
+        shown = f"| {row} |"
         for code, word in words.items():
             shown = shown.replace(code, word)
         assert shown.replace("| last_third", "| `last_third`") in page

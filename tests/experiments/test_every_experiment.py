@@ -6,8 +6,9 @@ import re
 
 import pytest
 
-from fedshift.analysis import claims, tables
+from fedshift.analysis import tables
 from fedshift.analysis.claims.comparison import comparisons
+from fedshift.analysis.claims.judge import verdicts
 from fedshift.analysis.collection.collect import NothingFinished, collect
 from fedshift.cli._collected import shown_without_training
 from fedshift.common.errors import FedshiftError
@@ -86,7 +87,7 @@ def shows_nothing(workspace: Workspace, name: str) -> None:
         assert set(cells["method"]) <= rows and cells["planned"].min() >= 1
         declared = cells["metric"].map(lambda metric, columns=columns: columns[metric].declared).astype(bool)
         assert not cells.loc[~declared, "seeds"].any() and cells.loc[declared, "seeds"].all()
-    judged = claims.verdicts(workspace, found)
+    judged = verdicts(workspace, found)
     tested = comparisons(workspace, found.experiment)
     assert [one.claim for one in judged] == [comparison.claim["id"] for comparison in tested]
     counted = {
@@ -94,7 +95,7 @@ def shows_nothing(workspace: Workspace, name: str) -> None:
         for comparison in tested
         if all(column(cell.metric).declared for cell in comparison.cells)
     }
-    assert {one.claim for one in judged if one.verdict != "undecided"} <= counted
+    assert {one.claim for one in judged if one.verdict not in ("not run", "open")} <= counted
     assert {*found.experiment.claims} <= {one.claim for one in judged}
 
 
