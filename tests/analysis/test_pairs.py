@@ -29,4 +29,4 @@ def test_a_seed_that_lacks_a_domain_is_left_out(
     command = ["pairs.py", project.name, "method", "hfedf", "fedavg", "--metrics", "ood"]
     monkeypatch.setattr(sys, "argv", [*command, "--root", str(project.workspace.root)])
     pairs.main()
-    assert "|  | last | ood | 56.0 | 35.5 | +20.5 | +14.1 to +26.9 | 2 | " in capsys.readouterr().out
+    assert "|  | last | ood | 56.0 | 35.5 | +20.5 | +14.1 to +26.9 | 2 |" in capsys.readouterr().out
