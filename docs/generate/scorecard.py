@@ -35,7 +35,7 @@ QUESTIONS = """
 | Can I see the tables without training, and repeat a run? | [How tables take the archive](archive.md#how-tables-take-it), [compared with own runs](archive.md#compared-with-own-runs) |
 | What keeps an archived number from being edited? | [What is refused](archive.md#what-is-refused), and what cannot be found out |
 | When is a number consistent, different, or of too few seeds? | [The rule](verdicts.md#a-printed-number) |
-| How often is such a verdict wrong? | [Simulated on papers and runs of known truth](verdicts.md#how-often-it-is-wrong) |
+| How often is such a verdict wrong? | [Simulated on papers and runs of known truth](verdicts.md#how-often-a-word-is-wrong) |
 | Which printed numbers are never compared, and why? | [Coverage](coverage.md), [claims without a place](claims.md#without-a-place) |
 | Do the papers' own numbers bear their claims out? | [What they speak against](claims.md#what-the-papers-own-numbers-speak-against) |
 | Are settings the papers' own, and who chose where a paper is silent? | [Protocols](protocols.md), beside the paper's words; [tuning](tuning.md) |
