@@ -75,7 +75,7 @@ def test_the_suites_test_them_unasked(installed: Path) -> None:
     passed = re.findall(r"^PASSED (\S+)", said, re.MULTILINE)
     assert re.search(rf"^{len(passed)} passed, \d+ deselected in ", said, re.MULTILINE), said  # none skipped
     assert sum(name.startswith("tests/contract/") and "fedavgm" in name for name in passed) > 10
-    assert sum("convmixer" in name for name in passed) > 7
+    assert sum("convmixer" in name for name in passed) > 5
     of_evaluations = [name for name in passed if name.startswith("tests/evaluations/")]
     assert sum("hardest" in name for name in of_evaluations) == 1
     assert (
