@@ -118,7 +118,7 @@ LAYOUTS = {
     "pacs-dassl": Layout("pacs", "original", lambda: {**PACS["dassl"](), "pacs/splits/a.txt": b""}, 112),
     "pacs-domainbed": Layout("pacs", "original", PACS["domainbed"], 112),
     "vlcs-dassl": Layout("vlcs", "original", vlcs_dassl, 80, frozenset(WORDS)),
-    "vlcs-domainbed": Layout("vlcs", "original", VLCS_DOMAINBED, 80),
+    "vlcs-domainbed": Layout("vlcs", "domainbed", VLCS_DOMAINBED, 80),
     "office_home-authors": Layout("office_home", "original", OFFICE_HOME["authors"], 780),
     "office_home-dassl": Layout("office_home", "dassl", OFFICE_HOME["dassl"], 780, FOLDERS),
     "office_caltech10-repository": Layout("office_caltech10", "original", OFFICE["repository"], 160),
