@@ -10,6 +10,7 @@ from fedshift.experiments.column import column
 
 Rule = Literal["points", "percent", "exact"]
 LAYER = "architecture"
+COPIED = "hp:"  # beginning of a setting's metric_id
 # Column -> metric_ids, the first of which counts. Of a quantity that is not here: acc_<its name>.
 NAMES = {
     "ood": ("acc_ood", "acc_target"),  # papers that print one domain at a time have no word for it
@@ -42,10 +43,10 @@ RULES: dict[str, Rule] = {
     "params_": "exact",
     "comm_": "exact",
     "macs_": "exact",
-    "hp:": "exact",
+    COPIED: "exact",
     LAYER: "exact",
 }
-DECLARED = ("hp:", LAYER)  # what is compared is the declaration itself
+DECLARED = (COPIED, LAYER)  # what is compared is the declaration itself
 
 
 def ids(text: str) -> tuple[str, ...]:

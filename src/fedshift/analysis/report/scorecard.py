@@ -22,7 +22,7 @@ from fedshift.analysis.layout.page import piped, template
 from fedshift.analysis.printed import names as printed_names
 from fedshift.analysis.printed import published
 from fedshift.analysis.verdicts.coverage import Number, numbers
-from fedshift.analysis.verdicts.judge import COPIED, COUNTED, POINTS
+from fedshift.analysis.verdicts.judge import COUNTED, POINTS
 from fedshift.analysis.verdicts.rule import OUTCOMES, WORDS, root_mean_square
 from fedshift.common.files import write_text
 from fedshift.storage.workspace import Workspace
@@ -164,7 +164,7 @@ def _numbers(
     counted: list[Member] = []
     for number in every:
         row = rows[number.uid]
-        if row["same_as"] or row["metric_id"].startswith(COPIED):
+        if row["same_as"] or row["metric_id"].startswith(printed_names.COPIED):
             continue
         homes = [place.experiment for place in number.places]
         word = next((words[name][number.uid] for name in homes if number.uid in words.get(name, {})), NO_RUN)

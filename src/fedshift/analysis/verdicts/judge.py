@@ -22,7 +22,6 @@ from fedshift.analysis.printed import names as printed_names
 from fedshift.analysis.printed.published import Published, by_uid
 from fedshift.analysis.printed.spec import margin, setting
 from fedshift.analysis.quantities.uneven import AVERAGE
-from fedshift.analysis.verdicts.coverage import Number
 from fedshift.analysis.verdicts.rule import (
     UNKNOWN,
     WORDS,
@@ -35,7 +34,6 @@ from fedshift.analysis.verdicts.rule import (
 from fedshift.experiments.load import protocol
 from fedshift.storage.workspace import Workspace
 
-COPIED = "hp:"  # metric_ids of settings
 COUNTED, POINTS = "counted", "points"  # of `rule`, with "percent"
 OVER_SEEDS = ("std", "ci95")  # printed spreads that are over seeds
 ROUNDING = 1e-9  # of floating point
@@ -61,7 +59,7 @@ def judge(workspace: Workspace, collected: Collected, cells: pd.DataFrame) -> pd
     for place, cell in judged.to_dict("index").items():
         of = known[cell["uid"]]
         rule = printed_names.rule(of.name)
-        if of.name.startswith(COPIED):
+        if of.name.startswith(printed_names.COPIED):
             continue
         if rule == "exact":
             rows[place] = {"rule": COUNTED, "verdict": WORDS[0] if _equal(cell, of) else WORDS[1]}
@@ -106,14 +104,6 @@ def _summary(table: str, rows: pd.DataFrame) -> tuple[str, ...]:
 def table_of(uid: str) -> str:
     """The printed table that a number's uid is of: "2", "A8"."""
     return uid.split("|")[1].removeprefix("T")
-
-
-def incomparable(workspace: Workspace, number: Number) -> str:
-    """Why a printed number cannot be compared, whatever is run; "" where it can be."""
-    if not number.places:
-        return number.reason
-    printed = by_uid(workspace)[number.uid]
-    return "; ".join(number.places[0].differs) or (printed.remark if math.isnan(printed.judged) else "")
 
 
 def _group(cell: Row) -> tuple[Any, ...]:
