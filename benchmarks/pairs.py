@@ -15,7 +15,7 @@ from pathlib import Path
 import pandas as pd
 
 from fedshift.analysis.claims.judge import Difference, estimate, paired
-from fedshift.analysis.quantities.select import selected
+from fedshift.analysis.quantities import selected
 from fedshift.cli._collected import collected_or_archived
 from fedshift.storage.workspace import Workspace
 

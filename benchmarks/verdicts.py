@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedshift.analysis.printed.published import rows
-from fedshift.analysis.verdicts.rule import (
+from fedshift.analysis.published import rows
+from fedshift.analysis.verdicts import (
     UNKNOWN,
     WORDS,
     around,

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.collected import Collected
 from fedshift.analysis.figures.base import Axis, Figure, Plot
-from fedshift.analysis.quantities.select import selected
+from fedshift.analysis.quantities import selected
 from fedshift.common.errors import FedshiftError
 from fedshift.storage.workspace import Workspace
 

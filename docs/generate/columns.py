@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from fedshift.analysis.collection.columns import RUNS
+from fedshift.analysis.collected import RUNS
 from fedshift.common.registry import get, own
 from fedshift.data.dataset import INDEX_TYPES
 from fedshift.federation.records import DIAGNOSTICS, KEYS, SCHEMA, STATISTICS

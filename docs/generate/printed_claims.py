@@ -12,10 +12,9 @@ from printed_numbers import every_number
 
 from fedshift.analysis.claims.comparison import KINDS
 from fedshift.analysis.claims.join import Joined, join
-from fedshift.analysis.claims.names import statement
-from fedshift.analysis.claims.on_print import WORDS
-from fedshift.analysis.claims.words import listed
-from fedshift.analysis.layout.page import piped
+from fedshift.analysis.claims.judge import WORDS
+from fedshift.analysis.claims.words import listed, statement
+from fedshift.analysis.page import piped
 from fedshift.experiments.paper_claims import paper_claims
 from fedshift.storage.workspace import Workspace
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from fedshift.analysis.layout.page import piped
+from fedshift.analysis.page import piped
 from fedshift.common.registry import get, own, title
 from fedshift.experiments.load import available, load
 from fedshift.experiments.schema import Experiment

@@ -7,8 +7,8 @@ import math
 from collections import Counter
 from pathlib import Path
 
-from fedshift.analysis.printed.published import by_uid
-from fedshift.analysis.verdicts.coverage import Number, numbers
+from fedshift.analysis.coverage import Number, numbers
+from fedshift.analysis.published import by_uid
 from fedshift.storage.workspace import Workspace
 
 ROOT = Path(__file__).parents[2]

@@ -15,9 +15,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from fedshift.analysis.collection.collected import beside
-from fedshift.analysis.collection.columns import ARCHIVE
-from fedshift.analysis.layout.page import piped
+from fedshift.analysis.collected import ARCHIVE, beside
+from fedshift.analysis.page import piped
 from fedshift.archive import listing, store
 from fedshift.archive.file import Archived
 from fedshift.common.files import sha256

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from printed_numbers import every_number
 
-from fedshift.analysis.report import scorecard
+from fedshift.analysis import scorecard
 from fedshift.storage.workspace import Workspace
 
 ROOT = Path(__file__).parents[2]

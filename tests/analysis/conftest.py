@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from fedshift.analysis.collection.collect import collect
-from fedshift.analysis.collection.collected import Collected
-from fedshift.analysis.verdicts.coverage import Number, numbers
+from fedshift.analysis.collect import collect
+from fedshift.analysis.collected import Collected
+from fedshift.analysis.coverage import Number, numbers
 from fedshift.common.files import canonical_json, sha256
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load

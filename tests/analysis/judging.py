@@ -8,7 +8,7 @@ from typing import Any
 
 from fedshift.analysis.claims import words as claim_words
 from fedshift.analysis.claims.judge import Verdict, verdicts
-from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.collected import Collected
 from fedshift.storage.workspace import Workspace
 
 from .conftest import REFERENCE, Project, accuracy

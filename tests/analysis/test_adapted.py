@@ -15,13 +15,12 @@ import pytest
 
 from fedshift.analysis import tables
 from fedshift.analysis.claims.judge import verdicts
-from fedshift.analysis.collection.collected import Collected
-from fedshift.analysis.collection.evaluated import evaluated, gather
-from fedshift.analysis.collection.restore import restore
-from fedshift.analysis.collection.uses import Use
+from fedshift.analysis.clients import leading
+from fedshift.analysis.collect import Use
+from fedshift.analysis.collected import Collected
+from fedshift.analysis.evaluated import evaluated, gather, restore
 from fedshift.analysis.figures.curves import Curves
 from fedshift.analysis.notes import notes
-from fedshift.analysis.quantities.clients import leading
 from fedshift.analysis.report import write as write_report
 from fedshift.common.files import canonical_json, write_json
 from fedshift.evaluations.base import read

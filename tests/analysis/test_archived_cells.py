@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fedshift.analysis import tables
-from fedshift.analysis.collection.columns import ARCHIVE
-from fedshift.analysis.layout.grid import grids
+from fedshift.analysis.collected import ARCHIVE
+from fedshift.analysis.page import grids
 from fedshift.experiments.load import load
 
 from .conftest import Project, accuracy

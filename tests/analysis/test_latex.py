@@ -12,9 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from fedshift.analysis import latex
-from fedshift.analysis.collection.collected import Collected
-from fedshift.analysis.collection.columns import ARCHIVE
-from fedshift.analysis.verdicts.judge import WORDS
+from fedshift.analysis.collected import ARCHIVE, Collected
+from fedshift.analysis.verdicts import WORDS
 from fedshift.cli import main
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from fedshift.analysis import tables
 from fedshift.analysis.metrics.base import Metric
 from fedshift.analysis.notes import notes
-from fedshift.analysis.quantities.select import curves
+from fedshift.analysis.quantities import curves
 from fedshift.cli import main
 from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get, names

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from fedshift.analysis.ranking import markdown, ranking
-from fedshift.analysis.verdicts.rule import residual, simultaneous
+from fedshift.analysis.verdicts import residual, simultaneous
 from fedshift.cli import main
 from fedshift.common.errors import FedshiftError
 

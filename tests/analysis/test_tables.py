@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from fedshift.analysis import tables
-from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.collected import Collected
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.load import load
 

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from fedshift.analysis import tuning
-from fedshift.analysis.collection.collected import Collected
-from fedshift.analysis.quantities.aggregation import AGGREGATE
+from fedshift.analysis.collected import Collected
+from fedshift.analysis.quantities import AGGREGATE
 from fedshift.analysis.tuning import Tried, best, tried
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.expand import expand

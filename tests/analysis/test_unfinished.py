@@ -8,7 +8,7 @@ import pytest
 
 import fedshift as package
 from fedshift.analysis import ranking
-from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.collected import Collected
 from fedshift.common.errors import FedshiftError
 from tests.verbs import done, fedshift, refused
 

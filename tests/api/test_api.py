@@ -16,7 +16,7 @@ import pytest
 import torch
 
 import fedshift
-from fedshift.analysis.collection.collect import collect
+from fedshift.analysis.collect import collect
 from fedshift.common.errors import FedshiftError
 from fedshift.storage.rundir import RunDirectory
 from fedshift.storage.workspace import Workspace

@@ -12,9 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from fedshift.analysis.collection.collect import collect
-from fedshift.analysis.collection.collected import beside, read
-from fedshift.analysis.collection.uses import planned
+from fedshift.analysis.collect import collect, planned
+from fedshift.analysis.collected import beside, read
 from fedshift.archive import listing, store
 from fedshift.archive.file import Archived
 from fedshift.cli.scorecard import _archived

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 import fedshift
-from fedshift.analysis.collection.collect import collect
-from fedshift.analysis.quantities.select import selected
+from fedshift.analysis.collect import collect
+from fedshift.analysis.quantities import selected
 from fedshift.planning import planfile
 from fedshift.storage.rundir import State
 from fedshift.storage.workspace import Workspace

@@ -11,8 +11,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from fedshift.analysis.collection.evaluated import evaluated
-from fedshift.analysis.collection.restore import restore
+from fedshift.analysis.evaluated import evaluated, restore
 from fedshift.analysis.metrics.base import as_array
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import write_json

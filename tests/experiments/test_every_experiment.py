@@ -9,7 +9,7 @@ import pytest
 from fedshift.analysis import tables
 from fedshift.analysis.claims.comparison import comparisons
 from fedshift.analysis.claims.judge import verdicts
-from fedshift.analysis.collection.collect import NothingFinished, collect
+from fedshift.analysis.collect import NothingFinished, collect
 from fedshift.cli._collected import shown_without_training
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.column import column

@@ -10,7 +10,7 @@ import pytest
 import torch
 import yaml
 
-from fedshift.analysis.collection.collect import collect
+from fedshift.analysis.collect import collect
 from fedshift.analysis.tables import write
 from fedshift.common.registry import get
 from fedshift.data.dataset import Address

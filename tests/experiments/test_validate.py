@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from fedshift.analysis import tables
-from fedshift.analysis.collection.collect import collect
+from fedshift.analysis.collect import collect
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.column import Column, column
 from fedshift.experiments.expand import Cell, expand

@@ -10,13 +10,12 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from fedshift.analysis import tables
-from fedshift.analysis.collection.collect import collect
-from fedshift.analysis.collection.collected import read
+from fedshift.analysis import scorecard, tables
+from fedshift.analysis.collect import collect
+from fedshift.analysis.collected import read
+from fedshift.analysis.coverage import numbers
 from fedshift.analysis.figures.base import plots, table
-from fedshift.analysis.layout.page import csv
-from fedshift.analysis.report import scorecard
-from fedshift.analysis.verdicts.coverage import numbers
+from fedshift.analysis.page import csv
 from fedshift.cli._collected import shown_without_training
 from fedshift.common.files import read_json, sha256, write_json
 from fedshift.common.processes import spread

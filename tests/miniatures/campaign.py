@@ -14,8 +14,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from fedshift.analysis.layout.page import piped
-from fedshift.analysis.verdicts.rule import OUTCOMES, WORDS
+from fedshift.analysis.page import piped
+from fedshift.analysis.verdicts import OUTCOMES, WORDS
 from fedshift.experiments.load import available
 from fedshift.storage.workspace import Workspace
 from tests.miniatures.play import Played, play

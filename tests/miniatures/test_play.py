@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from fedshift.analysis.verdicts.rule import WORDS
+from fedshift.analysis.verdicts import WORDS
 from fedshift.experiments.load import load
 from fedshift.storage.workspace import Workspace
 from tests.miniatures.campaign import PAGE

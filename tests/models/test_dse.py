@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from fedshift.analysis.costs.counted import normalised
+from fedshift.analysis.layers import normalised
 from fedshift.common import registry
 from fedshift.federation.cost import macs_per_image, state_dict_bytes
 from fedshift.methods.fdse.block import Decomposition, DSEBlock, decompose

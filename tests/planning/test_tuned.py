@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fedshift.analysis.collection.uses import planned
+from fedshift.analysis.collect import planned
 from fedshift.common.errors import FedshiftError
 from fedshift.common.yaml_file import written
 from fedshift.experiments.load import load

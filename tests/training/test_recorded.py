@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from fedshift.analysis.collection.diagnostics import diagnostics
+from fedshift.analysis.collected import diagnostics
 from fedshift.common.registry import get, names
 from fedshift.data.load import load
 from fedshift.data.partition import partition

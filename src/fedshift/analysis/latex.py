@@ -14,12 +14,10 @@ from typing import Any
 import pandas as pd
 
 from fedshift.analysis import tables
-from fedshift.analysis.collection import sources
-from fedshift.analysis.collection.collected import Collected
-from fedshift.analysis.collection.sources import MARK
-from fedshift.analysis.layout.footnotes import CLIENTS, FEWER, REMARK, footnotes
-from fedshift.analysis.layout.grid import Grid, laid_out
-from fedshift.analysis.quantities.aggregation import lower_is_better
+from fedshift.analysis.collected import Collected
+from fedshift.analysis.notes import archived_note
+from fedshift.analysis.page import CLIENTS, FEWER, MARK, REMARK, Grid, footnotes, laid_out
+from fedshift.analysis.quantities import lower_is_better
 from fedshift.common.files import write_text
 from fedshift.experiments.column import Column, column
 from fedshift.storage.workspace import Workspace
@@ -67,7 +65,7 @@ def text(collected: Collected, name: str, cells: pd.DataFrame, printed: bool = F
         return own, _number(cell[kind], cell[f"{kind}_std"], text) + escaped(mark), escaped(cell[VERDICT])
 
     title = ". ".join(filter(None, [experiment.tables[name].title, experiment.title]))
-    notes = sources.note(collected.runs[collected.runs["state"] == "finished"])
+    notes = archived_note(collected.runs[collected.runs["state"] == "finished"])
     blocks = laid_out(cells.assign(rank=ranks(cells)), entry, ("",) * (3 if printed else 1))
     last = [*_counted(cells, usual), *footnotes([cells]), *notes]
     below = BELOW if printed else ()

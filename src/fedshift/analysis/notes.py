@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 
 import pandas as pd
 
-from fedshift.analysis.collection import sources
-from fedshift.analysis.collection.collected import Collected
-from fedshift.analysis.collection.records import whole_runs
-from fedshift.analysis.quantities.values import own_splits
+from fedshift.analysis.collected import ARCHIVE, Collected
+from fedshift.analysis.page import MARK
+from fedshift.analysis.records import whole_runs
+from fedshift.analysis.values import own_splits
 from fedshift.common.registry import get, names, title
 from fedshift.experiments.column import DEFAULT, measured_on_clients, quantity, recorded
 from fedshift.spec import Method
@@ -98,7 +99,7 @@ def _measured(collected: Collected) -> list[str]:
     )
     lines += _absent(runs)
     lines += _images(runs)
-    lines += sources.note(runs)
+    lines += archived_note(runs)
     changed = runs[(runs["code"] != "") & (runs["code"] != runs["installed"])]
     if len(changed):
         counts = ", ".join(
@@ -219,3 +220,13 @@ def _by_method(runs: pd.DataFrame, what: pd.Series[str]) -> str:
         return str(what.iloc[0])
     groups = runs["method"].groupby(what, sort=False).unique()
     return "; ".join(f"{value} ({', '.join(methods)})" for value, methods in groups.items())
+
+
+def archived_note(runs: pd.DataFrame) -> list[str]:
+    """What is said below tables of finished runs that are archived: how many, and of which machines."""
+    archived = runs[runs["source"] == ARCHIVE]
+    if archived.empty:
+        return []
+    machines = "; ".join(f"{name} ({count})" for name, count in Counter(archived["hardware"]).items())
+    text = f"{len(archived)} of {len(runs)} runs, by {machines}"
+    return [f"{MARK} From the archive (results-archive/), not trained here: {text}."]

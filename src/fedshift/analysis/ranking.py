@@ -2,7 +2,7 @@
 
 The blocks (data sets, held-out domains, other axes) are fixed: a method's value is its mean over them, for
 each seed. Methods and seeds explain these values, what is left is the spread
-(fedshift.analysis.verdicts.rule), and the intervals of all differences from one method hold together at 95%
+(fedshift.analysis.verdicts), and the intervals of all differences from one method hold together at 95%
 (Dunnett, "A Multiple Comparison Procedure for Comparing Several Treatments with a Control", JASA 50, 1955).
 """
 
@@ -15,11 +15,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from fedshift.analysis.collection.collected import Collected
-from fedshift.analysis.layout.page import csv, piped
-from fedshift.analysis.quantities.aggregation import lower_is_better
-from fedshift.analysis.quantities.select import selected
-from fedshift.analysis.verdicts.rule import residual, simultaneous
+from fedshift.analysis.collected import Collected
+from fedshift.analysis.page import csv, piped
+from fedshift.analysis.quantities import lower_is_better, selected
+from fedshift.analysis.verdicts import residual, simultaneous
 from fedshift.common.errors import FedshiftError, unknown
 from fedshift.common.files import write_text
 

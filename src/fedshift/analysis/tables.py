@@ -13,17 +13,15 @@ from numpy.typing import NDArray
 
 from fedshift.analysis.claims import words as claim_words
 from fedshift.analysis.claims.judge import verdicts as judge_claims
-from fedshift.analysis.collection.collected import Collected
-from fedshift.analysis.collection.columns import ARCHIVE, BESIDE, NUMBERS, SELECT, TABLE
-from fedshift.analysis.costs.run_values import of_runs
-from fedshift.analysis.layout.footnotes import footnotes
-from fedshift.analysis.layout.page import blocks, csv, markdown
+from fedshift.analysis.clients import left_out
+from fedshift.analysis.collected import ARCHIVE, BESIDE, NUMBERS, SELECT, TABLE, Collected
+from fedshift.analysis.columns import of_runs
+from fedshift.analysis.comparable import printed_cell
 from fedshift.analysis.notes import notes
-from fedshift.analysis.printed.cell import printed_cell
-from fedshift.analysis.printed.published import Published
-from fedshift.analysis.quantities.clients import left_out
-from fedshift.analysis.quantities.uneven import AVERAGE, marked
-from fedshift.analysis.verdicts import judge
+from fedshift.analysis.page import blocks, csv, footnotes, markdown
+from fedshift.analysis.published import Published
+from fedshift.analysis.uneven import AVERAGE, marked
+from fedshift.analysis.verdicts import judge, summaries
 from fedshift.common.errors import unknown
 from fedshift.common.files import write_text
 from fedshift.common.registry import get
@@ -55,7 +53,7 @@ def write(workspace: Workspace, collected: Collected) -> Path:
     together = [table.assign(**{TABLE: name}) for name, table in tables.items()]
     below = [*footnotes([*tables.values()]), *claim_words.footnotes(verdicts), *below]
     lines = (
-        judge.summaries(pd.concat(together)) if together else [],
+        summaries(pd.concat(together)) if together else [],
         claim_words.lines(verdicts),
         claim_words.sentence_lines(workspace, verdicts),
     )
@@ -69,7 +67,7 @@ def judged(workspace: Workspace, collected: Collected) -> dict[str, pd.DataFrame
     number.
     """
     return {
-        name: judge.judge(workspace, collected, cells(workspace, collected, table))
+        name: judge(workspace, collected, cells(workspace, collected, table))
         for name, table in collected.experiment.tables.items()
     }
 
@@ -89,7 +87,7 @@ def cells(workspace: Workspace, collected: Collected, table: Table) -> pd.DataFr
     (percent where the metric is a fraction), seeds, planned; then BESIDE.
 
     published, published_std, difference, uid: of a paper's number that the cell may be compared with (low to
-    verdict: fedshift.analysis.verdicts.judge fills them); orientation, orientation_std: of one that it may
+    verdict: fedshift.analysis.verdicts fills them); orientation, orientation_std: of one that it may
     not, and `differs` says why; remark, spread: what a reader must know
     of that number; fewer: which values of the other axes the cell has, where cells beside it have more of
     them; clients: "2 of 3" where a value is of 2 of 3 clients only; archived: how many of the cell's runs are
@@ -214,7 +212,7 @@ def _layer(
     workspace: Workspace, collected: Collected, table: Table, metric: str, runs: pd.DataFrame
 ) -> dict[str, Any]:
     """A layer in words, ours and the paper's; of runs with several networks all that they have there."""
-    from fedshift.analysis.costs.architecture import layer, printed_layer
+    from fedshift.analysis.layers import layer, printed_layer
 
     paper, (printed, *_) = collected.experiment.paper, table.printed
     name = column(metric).name

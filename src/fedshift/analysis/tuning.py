@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from fedshift.analysis.collection.collected import Collected
-from fedshift.analysis.layout.page import piped
-from fedshift.analysis.quantities.select import aggregated, named
-from fedshift.analysis.quantities.select import choose as choose_round
+from fedshift.analysis.collected import Collected
+from fedshift.analysis.page import piped
+from fedshift.analysis.quantities import aggregated, named
+from fedshift.analysis.quantities import choose as choose_round
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import canonical_json, write_text
 from fedshift.common.yaml_file import written

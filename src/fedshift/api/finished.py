@@ -7,10 +7,10 @@ from typing import Any
 
 import pandas as pd
 
-from fedshift.analysis.collection.collect import collect
-from fedshift.analysis.quantities.clients import left_out
-from fedshift.analysis.quantities.select import named, selected_by_place
-from fedshift.analysis.quantities.values import PLACE
+from fedshift.analysis.clients import left_out
+from fedshift.analysis.collect import collect
+from fedshift.analysis.quantities import named, selected_by_place
+from fedshift.analysis.values import PLACE
 from fedshift.api._arguments import Root, plain
 from fedshift.api._arguments import workspace as workspace_of
 from fedshift.api.runs import Run, Select

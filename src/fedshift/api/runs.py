@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from fedshift.analysis.collection.records import timed_records
-from fedshift.analysis.quantities.by_round import by_round
+from fedshift.analysis.quantities import by_round
+from fedshift.analysis.records import timed_records
 from fedshift.api._arguments import Root, plain, release, say, settings_of
 from fedshift.api._arguments import workspace as workspace_of
 from fedshift.common.errors import FedshiftError

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import click
 
-from fedshift.analysis.collection.collect import NothingFinished, collect
-from fedshift.analysis.collection.collected import Collected, is_there, lacking, read
+from fedshift.analysis.collect import NothingFinished, collect
+from fedshift.analysis.collected import Collected, is_there, lacking, read
 from fedshift.archive import store
 from fedshift.experiments.expand import specs
 from fedshift.experiments.schema import Experiment

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from fedshift.analysis.quantities import uneven
+from fedshift.analysis import uneven
 from fedshift.archive.store import archived
 from fedshift.cli._options import echo_json
 from fedshift.experiments.load import load, trials

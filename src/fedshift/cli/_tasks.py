@@ -15,7 +15,7 @@ from fedshift.planning import planfile
 from fedshift.storage.workspace import Workspace
 
 if TYPE_CHECKING:
-    from fedshift.analysis.collection.uses import Use
+    from fedshift.analysis.collect import Use
     from fedshift.experiments.schema import Experiment
 
 Tasks = dict[str, "tuple[Task, list[Use]]"]

@@ -65,7 +65,7 @@ def command(
 
 def _runs(workspace: Workspace, experiment: str) -> list[RunDirectory]:
     """The runs of an experiment without repetition, finished or not."""
-    from fedshift.analysis.collection.uses import planned
+    from fedshift.analysis.collect import planned
     from fedshift.experiments.load import load
 
     uses = planned(workspace, load(workspace, experiment), None)

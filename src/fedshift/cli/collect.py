@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from fedshift.analysis.collection.collect import collect
-from fedshift.analysis.collection.columns import ARCHIVE
-from fedshift.analysis.collection.records import not_finite
+from fedshift.analysis.collect import collect
+from fedshift.analysis.collected import ARCHIVE
+from fedshift.analysis.records import not_finite
 from fedshift.cli._collected import not_finished
 from fedshift.cli._names import experiment_argument
 from fedshift.cli._options import plan_option

@@ -64,7 +64,7 @@ def command(
     """
     import torch
 
-    from fedshift.analysis.collection.uses import planned
+    from fedshift.analysis.collect import planned
     from fedshift.api.runs import finished
     from fedshift.cli import _tasks
     from fedshift.experiments.load import load
@@ -106,7 +106,7 @@ def _of_experiment(workspace: Workspace, experiment: Experiment, tasks: Tasks, d
     """Compute tasks of every finished run, a run at a time, and gather the results. Exits with 1, and with
     the reasons, where some could not be computed.
     """
-    from fedshift.analysis.collection.evaluated import gather
+    from fedshift.analysis.evaluated import gather
 
     by_run: dict[str, list[str]] = {}  # directory -> labels
     for label, (_, uses) in tasks.items():

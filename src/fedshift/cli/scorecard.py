@@ -28,8 +28,8 @@ def command(workspace: Workspace, written_alone: bool) -> None:
     sentences, over all experiments. It reads the tables that were written; of experiments that lack theirs,
     those are made first which need no run or have archived ones (docs/archive.md).
     """
-    from fedshift.analysis.report import scorecard
-    from fedshift.analysis.verdicts.coverage import numbers
+    from fedshift.analysis import scorecard
+    from fedshift.analysis.coverage import numbers
 
     names = [] if written_alone else [*_archived(workspace)]
     shown = None if names else True  # on a terminal
@@ -57,7 +57,7 @@ def _collect(workspace: Workspace, name: str) -> None:
 def _write(workspace: Workspace, name: str) -> Path:
     """The tables of a collected experiment."""
     from fedshift.analysis import tables
-    from fedshift.analysis.collection.collected import read
+    from fedshift.analysis.collected import read
 
     return tables.write(workspace, read(workspace, name)).with_suffix(".md")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from fedshift.analysis import tuning
-from fedshift.analysis.collection.collect import collect
+from fedshift.analysis.collect import collect
 from fedshift.cli._names import experiment_argument
 from fedshift.experiments.load import load, trials
 from fedshift.experiments.tuning import read_choice, stage_of

@@ -26,7 +26,7 @@ COSTS = {
 COUNTED = ("parameters", "state_dict", "macs", "macs_norm")  # of these, what a declaration tells
 REACHED = {"rounds_to": "rounds", "bytes_to": "MB", "seconds_to": "s"}  # until a quantity reaches a value
 RELATIVE = {"gain": "gain in", "ratio": "times in"}
-NUMBERS = ("spread", "range", "of", "apart")  # fedshift.analysis.quantities.recorded says what they are
+NUMBERS = ("spread", "range", "of", "apart")  # fedshift.analysis.clients says what they are
 OF_NAME = ("of", "apart")  # of these, what names a domain or an axis: "of=photo"
 PARTS = ("model", "block", "hypernetwork", "autoencoder")  # networks of a run whose layers tables show
 
@@ -152,7 +152,7 @@ AGGREGATIONS = {
     "pooled": "pooled",
     "worst": "worst client",
     "std": "std over clients",
-}  # name -> as tables head it; fedshift.analysis.quantities.aggregation computes them
+}  # name -> as tables head it; fedshift.analysis.quantities computes them
 DEFAULT = "accuracy"
 
 

@@ -211,9 +211,8 @@ class Experiment(Closed):
     )
     methods: dict[str, Partial | None] = Field(
         min_length=1,
-        description="Row -> what differs for it, a part of a run's specification, with `preset:` of "
-        "the method if any; "
-        "null for nothing. A row of another name than its method's says `method: {name: ..}`.",
+        description="Row -> what differs for it, a part of a run's specification, with `preset:` of the "
+        "method if any; null for nothing. A row of another name than its method's says `method: {name: ..}`.",
     )
     axes: dict[str, AxisValues] = Field(
         description="What is varied: `target`, `seed`, or a dotted key with its values; or a name "
@@ -237,8 +236,7 @@ class Experiment(Closed):
     figures: list[Entry] | None = Field(
         None,
         description="Kinds of figures, or {kind: its parameters}: `fedshift list figures`. Left out: "
-        "`curves`, "
-        "and `claims` where the experiment tests some.",
+        "`curves`, and `claims` where the experiment tests some.",
     )
     published: dict[str, str | list[str]] = Field(
         {},

@@ -19,9 +19,8 @@ class Model(Closed):
     params: dict[str, Any] = Field({}, description="Parameters of the network.")
     init: Literal["scratch", "imagenet"] = Field(
         "scratch",
-        description="Start: `scratch`, drawn from the run's seed and each tensor's name; "
-        "`imagenet`, the first weights that "
-        "torchvision published (docs/add-a-model.md).",
+        description="Start: `scratch`, drawn from the run's seed and each tensor's name; `imagenet`, the "
+        "first weights that torchvision published (docs/add-a-model.md).",
     )
 
     def build(self, classes: int, px: int) -> Any:
@@ -98,9 +97,8 @@ class Local(Closed):
     schedule: Schedule = Field(Schedule(), description="The learning rate over time.")
     precision: Literal["fp32", "tf32", "bf16"] = Field(
         "fp32",
-        description="Arithmetic: `fp32`; `tf32`, on CUDA convolutions and matrix products of fp32 "
-        "tensors by their first 10 bits "
-        "of mantissa; `bf16`, torch's autocast.",
+        description="Arithmetic: `fp32`; `tf32`, on CUDA convolutions and matrix products of fp32 tensors by "
+        "their first 10 bits of mantissa; `bf16`, torch's autocast.",
     )
 
     @model_validator(mode="after")

@@ -15,7 +15,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fedshift.analysis.quantities.by_round import SET, by_round
+from fedshift.analysis.quantities import SET, by_round
 from fedshift.federation.records import own_split
 
 COLUMNS = [*SET, "metric", "value", "time"]

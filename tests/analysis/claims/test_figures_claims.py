@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from fedshift.analysis.claims.judge import Verdict, verdicts
-from fedshift.analysis.collection.collect import collect
-from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.clients import leading
+from fedshift.analysis.collect import collect
+from fedshift.analysis.collected import Collected
 from fedshift.analysis.metrics.confidence_right import ConfidenceRight
 from fedshift.analysis.metrics.confidence_wrong import ConfidenceWrong
-from fedshift.analysis.quantities.clients import leading
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.column import column
 from fedshift.experiments.expand import expand

@@ -8,14 +8,15 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fedshift.analysis.claims.comparison import KINDS, Cell, Sum, _margin
+from fedshift.analysis.claims.comparison import KINDS, Sum, _margin
 from fedshift.analysis.claims.join import NEEDS, UNTESTED, Joined, join
-from fedshift.analysis.printed.published import by_uid
-from fedshift.analysis.verdicts.coverage import LOST, Number
+from fedshift.analysis.coverage import LOST, Number
+from fedshift.analysis.published import by_uid
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import available, load
 from fedshift.experiments.paper_claims import Side, paper_claims, sides
+from fedshift.experiments.schema import Compared
 from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
 
@@ -177,7 +178,7 @@ def test_the_margin_of_a_difference_of_costs_is_a_share_of_the_difference() -> N
     """Ditto's state less FedBN's, 49.52 MiB each, and 30 more: a tenth of 30."""
     uid = "FDSE|T4||alexnet_bn|domain_per_client|{}|default||comm_MiB_per_round"
     terms = ((1.0, uid.format("ditto")), (-1.0, uid.format("fedbn")))
-    left = Sum(((1.0, Cell("fdse/table4", "fdse", "cost.state_dict", {})),))
+    left = Sum(((1.0, Compared(experiment="fdse/table4", row="fdse", metric="cost.state_dict")),))
     assert _margin(WORKSPACE, "FDSE", left, Side("", terms, 30.0)) == pytest.approx(3.0)
 
 

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from fedshift.analysis.claims.judge import verdicts
-from fedshift.analysis.collection.collected import Collected
-from fedshift.analysis.collection.evaluated import measured
+from fedshift.analysis.collected import Collected
+from fedshift.analysis.evaluated import measured
 from fedshift.analysis.tables import cells
 from fedshift.common.errors import FedshiftError
 

@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from fedshift.analysis.collection import records as module
-from fedshift.analysis.collection.collect import collect
-from fedshift.analysis.collection.collected import read
-from fedshift.analysis.collection.restore import restore
+from fedshift.analysis import records as module
+from fedshift.analysis.collect import collect
+from fedshift.analysis.collected import read
+from fedshift.analysis.evaluated import restore
 from fedshift.cli import main
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import write_json

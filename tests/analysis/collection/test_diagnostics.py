@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedshift.analysis.collection.diagnostics import diagnostics
+from fedshift.analysis.collected import diagnostics
 from fedshift.common.errors import FedshiftError
 from fedshift.federation.records import DiagnosticsTable
 from fedshift.storage.rundir import RunDirectory

@@ -7,7 +7,7 @@ import re
 import pandas as pd
 import pytest
 
-from fedshift.analysis.costs.architecture import layer, printed_layer
+from fedshift.analysis.layers import layer, printed_layer
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.column import column
 from fedshift.experiments.expand import expand

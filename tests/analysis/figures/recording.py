@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.collected import Collected
 from fedshift.federation.records import DiagnosticsTable
 from tests.analysis.conftest import Project, accuracy
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.collected import Collected
 from fedshift.analysis.figures import draw
 from fedshift.analysis.figures.base import Plot
 from fedshift.analysis.figures.claims import Claims

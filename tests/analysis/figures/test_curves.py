@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 from click.testing import CliRunner
 
-from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.collected import Collected
 from fedshift.analysis.figures import draw
 from fedshift.analysis.figures.base import Plot
 from fedshift.analysis.figures.curves import Curves, _steps

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from fedshift.analysis.clients import last_recorded
 from fedshift.analysis.figures.base import Plot
 from fedshift.analysis.figures.embeddings import Embeddings
-from fedshift.analysis.quantities.recorded import last
 from fedshift.spec.block import params
 from tests.analysis.conftest import Project
 from tests.analysis.figures.recording import Numbers, recorded
@@ -63,4 +63,4 @@ def test_over_rounds_a_line_for_each_seed(project: Project) -> None:
 )
 def test_numbers_that_claims_are_about(project: Project, text: str, numbers: list[float]) -> None:
     collected = recorded(project, "embeddings", OF)
-    assert last(project.workspace, collected, text).tolist() == pytest.approx(numbers)
+    assert last_recorded(project.workspace, collected, text).tolist() == pytest.approx(numbers)

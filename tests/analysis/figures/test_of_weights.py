@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.clients import domains
+from fedshift.analysis.collected import Collected
 from fedshift.analysis.figures import draw
 from fedshift.analysis.figures.base import Plot, plots
-from fedshift.analysis.quantities.clients import domains
 from fedshift.experiments.figures import figures
 
 from ..conftest import Project, accuracy

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.collected import Collected
 from fedshift.analysis.figures import draw
 from fedshift.analysis.figures.base import Plot, table
 from fedshift.analysis.figures.sweep import Sweep

@@ -8,7 +8,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-from fedshift.analysis.layout.page import number, piped, template
+from fedshift.analysis.page import number, piped, template
 from tests.conftest import ROOT
 
 TEMPLATES = ROOT / "src" / "fedshift" / "analysis" / "templates"

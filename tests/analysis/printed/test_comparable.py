@@ -8,9 +8,8 @@ import pandas as pd
 import pytest
 
 from fedshift.analysis import tables
-from fedshift.analysis.printed.comparable import compare, differences
-from fedshift.analysis.printed.published import COLUMNS, Row, find
-from fedshift.analysis.printed.spec import Settings, resolved, setting
+from fedshift.analysis.comparable import Settings, compare, differences, resolved, setting
+from fedshift.analysis.published import COLUMNS, Row, find
 from fedshift.common.files import canonical_json
 from fedshift.common.yaml_file import read
 from fedshift.experiments.axes import nested

@@ -10,9 +10,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from fedshift.analysis import tables
-from fedshift.analysis.collection.collected import Collected
-from fedshift.analysis.printed import published
+from fedshift.analysis import published, tables
+from fedshift.analysis.collected import Collected
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
 from fedshift.experiments.schema import Experiment

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from fedshift.analysis.notes import notes
-from fedshift.analysis.quantities.select import selected
+from fedshift.analysis.quantities import selected
 from fedshift.analysis.tables import write
 from fedshift.common.errors import FedshiftError
 from fedshift.spec import RunSpec

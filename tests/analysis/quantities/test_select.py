@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from fedshift.analysis.notes import notes
-from fedshift.analysis.quantities.select import choose, curves, selected
+from fedshift.analysis.quantities import choose, curves, selected
 from fedshift.analysis.tables import cells
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.schema import Table

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedshift.analysis.quantities.uneven import AVERAGE, marked
+from fedshift.analysis.uneven import AVERAGE, marked
 
 USES = [
     {"method": method, "d": d, "target": target, "seed": 0}

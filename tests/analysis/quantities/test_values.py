@@ -6,10 +6,10 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from fedshift.analysis.collection.collected import Collected, read
+from fedshift.analysis.collected import Collected, read
 from fedshift.analysis.metrics.ece import ECE
-from fedshift.analysis.quantities.select import curves
-from fedshift.analysis.quantities.values import PLACE, reported
+from fedshift.analysis.quantities import curves
+from fedshift.analysis.values import PLACE, reported
 
 from ..conftest import Project, accuracy, counted
 

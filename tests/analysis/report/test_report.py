@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 from fedshift.analysis import latex, report, tables
-from fedshift.analysis.collection.collected import read
+from fedshift.analysis.collected import read
 from fedshift.analysis.figures import draw
-from fedshift.analysis.report.facts import costs, summaries, unfinished
+from fedshift.analysis.report import costs, summaries, unfinished
 from fedshift.cli import main
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import write_json

@@ -9,7 +9,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from fedshift.analysis.report.scorecard import (
+from fedshift.analysis.coverage import Number
+from fedshift.analysis.scorecard import (
     CLAIMED,
     FILES,
     NO_RUN,
@@ -20,7 +21,6 @@ from fedshift.analysis.report.scorecard import (
     scorecard,
     write,
 )  # fmt: skip
-from fedshift.analysis.verdicts.coverage import Number
 from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from fedshift.analysis.printed.cell import UNIT
-from fedshift.analysis.verdicts.coverage import LOST, Number
+from fedshift.analysis.comparable import UNIT
+from fedshift.analysis.coverage import LOST, Number
 from fedshift.experiments.load import load
 from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT

@@ -11,12 +11,12 @@ import pytest
 from scipy.stats import t
 
 from fedshift.analysis import tables
-from fedshift.analysis.collection.collect import NothingFinished, collect
-from fedshift.analysis.collection.collected import Collected
-from fedshift.analysis.printed.published import by_uid
-from fedshift.analysis.printed.spec import margin
-from fedshift.analysis.verdicts.coverage import numbers
-from fedshift.analysis.verdicts.judge import _sampled, summaries
+from fedshift.analysis.collect import NothingFinished, collect
+from fedshift.analysis.collected import Collected
+from fedshift.analysis.comparable import margin
+from fedshift.analysis.coverage import numbers
+from fedshift.analysis.published import by_uid
+from fedshift.analysis.verdicts import _sampled, summaries
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import write_json
 from fedshift.experiments.expand import expand

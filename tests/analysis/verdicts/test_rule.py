@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from scipy.stats import dunnett, t, ttest_ind_from_stats, ttest_rel
 
-from fedshift.analysis.verdicts.rule import (
+from fedshift.analysis.verdicts import (
     UNKNOWN,
     Interval,
     Spread,

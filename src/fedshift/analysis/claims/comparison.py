@@ -1,54 +1,100 @@
-"""Comparisons: a claim as sums of cells of experiments, ready to be judged.
+"""A claim as sums of cells of experiments, ready to be judged.
 
-Most follow from reference/claims.csv: each printed number has one cell
-(fedshift.analysis.verdicts.coverage), which may be of another experiment than the claim's left side. The
-others are declared in an experiment's `claims`.
+Most follow from reference/claims.csv: each printed number has one cell (fedshift.analysis.coverage), which
+may be of another experiment than the claim's left side. The others are declared in an experiment's `claims`.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from fedshift.analysis.claims.settings import changes
-from fedshift.analysis.printed import names as printed_names
-from fedshift.analysis.printed.cell import UNIT
-from fedshift.analysis.printed.published import by_uid, data_sets
-from fedshift.analysis.printed.spec import margin
-from fedshift.analysis.quantities.uneven import AVERAGE
-from fedshift.analysis.verdicts.coverage import Number, numbers
+from fedshift.analysis.comparable import FREE, UNIT, compare, margin
+from fedshift.analysis.coverage import Number, numbers
+from fedshift.analysis.published import by_uid, data_sets, ids, judged_by, targets
+from fedshift.analysis.uneven import AVERAGE
+from fedshift.common.errors import FedshiftError
 from fedshift.experiments.column import REACHED, column
-from fedshift.experiments.load import available, load
+from fedshift.experiments.expand import Cell, expand
+from fedshift.experiments.load import available, load, protocol
 from fedshift.experiments.paper_claims import Side, compared, paper_claim, paper_claims, sides, table_of
-from fedshift.experiments.schema import COST_MARGIN, SELECTED, Compared, Experiment
+from fedshift.experiments.protocols import Partial
+from fedshift.experiments.schema import COST_MARGIN, SELECTED, Claim, Compared, Experiment
 from fedshift.storage.workspace import Workspace
 
 
-@dataclass(frozen=True)
-class Cell:
-    """Runs of a row: those at the values `where` on some axes.
+def changes(
+    workspace: Workspace,
+    experiment: Experiment,
+    row: Mapping[str, str],
+    claim: Claim,
+    compared: Sequence[Compared],
+) -> list[str]:
+    """Each such setting ("federation.rounds 60, paper 200") of a claim; none: the settings are the paper's.
 
-    metric: what of them, as tables name it; rounds: of which rounds (fedshift.analysis.claims.values).
-    range: further rows: the value is the largest of all less the smallest.
-    peak: further rows: the value is where among all the largest is, from 0 (the first) to 100.
+    row: the claim's row of reference/claims.csv; compared: the runs of both sides. What a method's own entry
+    and the axes set is the claim's subject, and no difference; so are data sets, where a side names its own.
     """
+    if (paper := protocol(workspace, experiment.protocol).paper) != row["paper"]:
+        return [f"protocol {experiment.protocol} ({paper or 'ours'}), paper {row['paper']}"]
+    labels = {experiment.adapt[of.row].run if of.row in experiment.adapt else of.row for of in compared}
+    try:
+        pairs = [
+            pair
+            for pair in _pairs(workspace, experiment.model_dump_json())
+            if pair[0].label in labels and claim.where.items() <= pair[0].axes.items()
+        ]
+    except FedshiftError as error:  # an axis or a row of it means nothing under the protocol as it stands
+        return [f"protocol {experiment.protocol} as it stands cannot run it: {error.what}"]
+    reasons = {
+        f"{key} {ours}, paper {theirs}": None
+        for cell, plain in pairs
+        for key, ours, theirs in compare(cell.spec, plain.spec, (*FREE, *claim.subject))
+    }
+    if not pairs or any("data.dataset" in of.where for of in compared):
+        return [*reasons]
+    used = sorted({cell.spec.data.dataset for cell, _ in pairs})
+    known = data_sets(workspace).get(row["dataset"], used[0])
+    if used != [known]:
+        reasons[f"data.dataset {', '.join(used)}, paper {known}"] = None
+    held_out = {cell.spec.data.held_out[0] for cell, _ in pairs if cell.spec.data.held_out}
+    wanted = _targets(workspace, row, known)
+    if held_out and wanted and "target" not in claim.where and held_out != wanted:
+        reasons[f"data.target {', '.join(sorted(held_out))}, paper {', '.join(sorted(wanted))}"] = None
+    return [*reasons]
 
-    experiment: str
-    row: str
-    metric: str
-    where: Mapping[str, Any]
-    rounds: str = SELECTED
-    range: tuple[str, ...] = ()
-    peak: tuple[str, ...] = ()
+
+def _targets(workspace: Workspace, row: Mapping[str, str], dataset: str) -> frozenset[str]:
+    """The held-out domains that a claim is about: the one that its setting names ("photo; d=1"), else all
+    that the paper prints.
+    """
+    every = targets(workspace, row["paper"], dataset)
+    named = every.intersection(re.split(r"[;,]\s*", row["setting"]))
+    return named or every
+
+
+@functools.lru_cache(128)
+def _pairs(workspace: Workspace, text: str) -> list[tuple[Cell, Cell]]:
+    """The runs of an experiment (JSON), each beside the same run without what the file changes of its
+    protocol for all methods.
+    """
+    declared = Experiment.model_validate_json(text)
+    bare: Partial = {"tables": {}, "figures": [], "claims": {}, "published": {}}
+    bare |= {"adapt": {}, "evaluations": []}
+    data = {key: value for key, value in declared.spec.get("data", {}).items() if key == "dataset"}
+    plain: Partial = {"spec": {"data": data}, "preset": "default"}
+    experiments = (declared.model_copy(update=bare), declared.model_copy(update={**bare, **plain}))
+    return [*zip(*(expand(workspace, experiment) for experiment in experiments), strict=True)]
 
 
 @dataclass(frozen=True)
 class Sum:
     """A side of a comparison: cells with their factors, and a constant."""
 
-    terms: tuple[tuple[float, Cell], ...]
+    terms: tuple[tuple[float, Compared], ...]
     constant: float = 0.0
 
 
@@ -84,10 +130,10 @@ class Comparison:
     def exact(self) -> bool:
         """Whether all that is compared is counted or declared: seeds that are alike are no coincidence."""
         metrics = {cell.metric for cell in self.cells}
-        return all(printed_names.rule(printed_names.ids(metric)[0]) == "exact" for metric in metrics)
+        return all(judged_by(ids(metric)[0]) == "exact" for metric in metrics)
 
     @property
-    def cells(self) -> list[Cell]:
+    def cells(self) -> list[Compared]:
         """Those of all sides."""
         return [cell for pair in self.pairs for side in pair for _, cell in side.terms]
 
@@ -145,7 +191,7 @@ def generated(
     workspace: Workspace, homes: Iterable[Experiment], known: Mapping[str, Number] | None = None
 ) -> Iterator[Comparison]:
     """The claims all of whose printed numbers have a cell, that of the left side in `homes`, in the order of
-    the reference; known: fedshift.analysis.verdicts.coverage.numbers by uid, where they are at hand.
+    the reference; known: fedshift.analysis.coverage.numbers by uid, where they are at hand.
     """
     mine = {of for home in homes for of in _printed(home)}
     derived = {name: sides(workspace, row) for name, row in paper_claims(workspace).items()} if mine else {}
@@ -180,22 +226,11 @@ def _declared(side: Compared | float) -> Sum:
     """A side as an experiment declares it: a number, or a cell with those that are added and taken away."""
     if isinstance(side, float):
         return Sum((), side)
-    of = [(1.0, side), *((1.0, other) for other in side.plus), *((-1.0, other) for other in side.minus)]
     return Sum(
-        tuple(
-            (
-                factor,
-                Cell(
-                    cell.experiment,
-                    cell.row,
-                    cell.metric,
-                    cell.where,
-                    cell.rounds,
-                    (*cell.range,),
-                    (*cell.peak,),
-                ),
-            )
-            for factor, cell in of
+        (
+            (1.0, side),
+            *((1.0, other) for other in side.plus),
+            *((-1.0, other) for other in side.minus),
         )
     )
 
@@ -231,19 +266,21 @@ def _printed(experiment: Experiment) -> list[tuple[str, str]]:
 
 def _sum(workspace: Workspace, side: Side, cells: Mapping[str, Number]) -> Sum:
     """The cells of printed numbers. Those that are a row's on all values of an axis are one, their mean."""
-    groups: dict[tuple[float, str, str, str], list[Cell]] = {}
+    groups: dict[tuple[float, str, str, str], list[Compared]] = {}
     for factor, uid in side.terms:
         place = cells[uid].places[0]
         where = {axis: value for axis, value in place.values.items() if value != AVERAGE}
-        cell = Cell(place.experiment, place.row, place.metric, where)
+        cell = Compared(
+            experiment=place.experiment, row=place.row, metric=place.metric, where=where, rounds=SELECTED
+        )
         groups.setdefault((factor, cell.experiment, cell.row, cell.metric), []).append(cell)
-    terms: list[tuple[float, Cell]] = []
+    terms: list[tuple[float, Compared]] = []
     for (factor, name, *_), group in groups.items():
         axes = load(workspace, name).axes
         varied = [axis for axis in group[0].where if len({cell.where[axis] for cell in group}) > 1]
         if len(varied) == 1 and len(group) == len(axes[varied[0]].values):
             rest = {axis: value for axis, value in group[0].where.items() if axis not in varied}
-            terms.append((factor * len(group), replace(group[0], where=rest)))
+            terms.append((factor * len(group), group[0].model_copy(update={"where": rest})))
         else:
             terms += [(factor, cell) for cell in group]
     return Sum(tuple(terms), side.constant)

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from fedshift.analysis.claims.comparison import Comparison, declared, generated
-from fedshift.analysis.claims.on_print import Printed, on_print
-from fedshift.analysis.verdicts.coverage import Number
+from fedshift.analysis.claims.judge import Printed, on_print
+from fedshift.analysis.coverage import Number
 from fedshift.common.errors import unknown
 from fedshift.common.yaml_file import read
 from fedshift.experiments.load import available, load
@@ -17,7 +17,7 @@ from fedshift.experiments.paper_claims import paper_claims, sides
 from fedshift.storage.workspace import Workspace
 
 # Why a claim has no place, by the words of reference/claims.yaml; of one whose numbers are printed, the
-# reason is that of the number without a cell (fedshift.analysis.verdicts.coverage).
+# reason is that of the number without a cell (fedshift.analysis.coverage).
 NEEDS = {
     "outlines": "needs outlines of the objects, which no data set here has (StableFDG Fig. 5, 6)",
     "network": "is of a network's size alone, or a vector's length: of no runs",
@@ -41,7 +41,7 @@ class Joined:
 
 
 def join(workspace: Workspace, numbers: Iterable[Number]) -> list[Joined]:
-    """Every claim, in the order of the reference; numbers: all of fedshift.analysis.verdicts.coverage.
+    """Every claim, in the order of the reference; numbers: all of fedshift.analysis.coverage.
 
     Raises FedshiftError for a reason in reference/claims.yaml that is none of NEEDS, and for a paper without
     a margin in reference/published.yaml.

@@ -12,16 +12,14 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from fedshift.analysis.claims.comparison import Cell
-from fedshift.analysis.collection import collected as collecting
-from fedshift.analysis.collection.collected import Collected
-from fedshift.analysis.costs.run_values import of_runs
-from fedshift.analysis.quantities.recorded import by_round
-from fedshift.analysis.quantities.select import curves
+from fedshift.analysis.clients import recorded_by_round
+from fedshift.analysis.collected import Collected, is_there, read
+from fedshift.analysis.columns import of_runs
+from fedshift.analysis.quantities import curves
 from fedshift.common.errors import unknown
 from fedshift.experiments.axes import NONE
 from fedshift.experiments.column import REACHED, column, recorded_of
-from fedshift.experiments.schema import SELECTED, Table
+from fedshift.experiments.schema import SELECTED, Compared, Table
 from fedshift.storage.workspace import Workspace
 
 VALUE = "value"
@@ -39,7 +37,7 @@ class Values:
     frames: dict[tuple[str, str], pd.DataFrame]
     axes: dict[str, list[str]]
 
-    def of(self, cell: Cell, where: str) -> pd.DataFrame:
+    def of(self, cell: Compared, where: str) -> pd.DataFrame:
         """VALUE of the cell's runs, with their axes (a seed of 0 where there is no such axis), and LATE:
         whether one never gets where the metric asks, and counts as if it did one round after the longest; no
         row where its experiment was not collected. Raises FedshiftError at `where` for an axis that it has
@@ -51,12 +49,12 @@ class Values:
         frame = _over_rows(frame, axes, cell) if cell.range or cell.peak else _of_row(frame, cell)
         return self._at(frame, cell, where)
 
-    def rows(self, cell: Cell) -> pd.DataFrame:
+    def rows(self, cell: Compared) -> pd.DataFrame:
         """The same of all rows of the cell's experiment, with the column `method`."""
         frame = self.frames[cell.experiment, cell.rounds]
         return self._at(frame, cell, "", ["method"])
 
-    def _at(self, frame: pd.DataFrame, cell: Cell, where: str, more: Sequence[str] = ()) -> pd.DataFrame:
+    def _at(self, frame: pd.DataFrame, cell: Compared, where: str, more: Sequence[str] = ()) -> pd.DataFrame:
         axes = self.axes[cell.experiment]
         for axis, value in cell.where.items():
             if axis not in axes:
@@ -67,7 +65,7 @@ class Values:
         return runs if "seed" in axes else runs.assign(seed=0)
 
 
-def _of_row(frame: pd.DataFrame, cell: Cell) -> pd.DataFrame:
+def _of_row(frame: pd.DataFrame, cell: Compared) -> pd.DataFrame:
     """The runs of a cell's row, on all axes; of one client's number those that do not hold its domain out."""
     own = column(cell.metric)
     _, number, name = recorded_of(own.name) if own.kind == "recorded" else ("", "", "")
@@ -75,7 +73,7 @@ def _of_row(frame: pd.DataFrame, cell: Cell) -> pd.DataFrame:
     return runs[runs["target"] != name] if number == "of" and "target" in runs else runs
 
 
-def _over_rows(frame: pd.DataFrame, axes: list[str], cell: Cell) -> pd.DataFrame:
+def _over_rows(frame: pd.DataFrame, axes: list[str], cell: Compared) -> pd.DataFrame:
     """The largest less the smallest value of the cell's rows at each place on the axes, or where among them
     the largest is (percent of the way); NaN where one is missing.
     """
@@ -97,7 +95,7 @@ def _peak(values: pd.Series[float]) -> float:
     return math.nan if values.isna().any() else 100 * float(values.argmax()) / max(len(values) - 1, 1)
 
 
-def values_of(workspace: Workspace, collected: Collected, cells: Iterable[Cell]) -> Values:
+def values_of(workspace: Workspace, collected: Collected, cells: Iterable[Compared]) -> Values:
     """What these cells need of an experiment, and of others that were collected; each is read once."""
     wanted: dict[str, dict[str, dict[str, None]]] = {}
     for cell in cells:
@@ -105,13 +103,13 @@ def values_of(workspace: Workspace, collected: Collected, cells: Iterable[Cell])
     values = Values({}, {})
     for name, by_rounds in wanted.items():
         own = name == collected.experiment.name
-        if not own and not collecting.is_there(workspace, name):
+        if not own and not is_there(workspace, name):
             continue
-        of = collected if own else collecting.read(workspace, name)
+        of = collected if own else read(workspace, name)
         values.axes[name] = of.keys[1:]
         for rounds, metrics in by_rounds.items():
-            read = _selected if rounds == SELECTED else functools.partial(_over_rounds, rounds=rounds)
-            values.frames[name, rounds] = read(workspace, of, [*metrics])
+            frame_of = _selected if rounds == SELECTED else functools.partial(_over_rounds, rounds=rounds)
+            values.frames[name, rounds] = frame_of(workspace, of, [*metrics])
     return values
 
 
@@ -122,7 +120,7 @@ def _selected(workspace: Workspace, collected: Collected, metrics: list[str]) ->
     tables = collected.experiment.tables.values()
     against = {metric: table.against for table in tables for metric in table.metrics}
 
-    def read(metrics: list[str], late: bool) -> pd.DataFrame:
+    def run_values(metrics: list[str], late: bool) -> pd.DataFrame:
         bases = dict.fromkeys(against.get(metric, "") for metric in metrics)
         frames = [
             of_runs(
@@ -133,10 +131,10 @@ def _selected(workspace: Workspace, collected: Collected, metrics: list[str]) ->
         ]
         return pd.concat([frames[0], *(frame.drop(columns=collected.keys) for frame in frames[1:])], axis=1)
 
-    frame = read(metrics, late=True)
+    frame = run_values(metrics, late=True)
     reached = [metric for metric in metrics if column(metric).kind in REACHED]
     if reached:
-        shown = read(reached, late=False)
+        shown = run_values(reached, late=False)
         for metric in reached:
             frame[_late(metric)] = frame[metric].notna() & shown[metric].isna()
     return frame
@@ -165,7 +163,7 @@ def _by_round(workspace: Workspace, collected: Collected, metrics: list[str]) ->
     frame = curves(collected, [metric for metric, one in own.items() if one.kind == "quantity"])
     for metric, one in own.items():
         if one.kind == "recorded":
-            numbers = by_round(workspace, collected, one.name).rename(columns={VALUE: metric})
+            numbers = recorded_by_round(workspace, collected, one.name).rename(columns={VALUE: metric})
             frame = frame.merge(numbers, on=[*collected.keys, "round"], how="outer")
     return frame
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.clients import DOMAINS
+from fedshift.analysis.collected import Collected
+from fedshift.analysis.comparable import printed
 from fedshift.analysis.figures.base import Figure
-from fedshift.analysis.printed.beside import printed
-from fedshift.analysis.quantities.aggregation import heading, in_percent
-from fedshift.analysis.quantities.clients import DOMAINS
+from fedshift.analysis.quantities import heading, in_percent
 from fedshift.common.errors import FedshiftError, unknown
 from fedshift.experiments.axes import NONE
 from fedshift.experiments.schema import Experiment

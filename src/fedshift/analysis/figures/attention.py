@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from PIL import Image
 from pydantic import Field
 
-from fedshift.analysis.collection.collected import Collected
-from fedshift.analysis.collection.evaluated import pixels, results_of
+from fedshift.analysis.collected import Collected
+from fedshift.analysis.evaluated import pixels, results_of
 from fedshift.analysis.figures._queries import OfRuns, rows_of
 from fedshift.analysis.figures.base import Axis, Plot
 from fedshift.common.errors import FedshiftError

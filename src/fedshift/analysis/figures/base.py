@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.collected import Collected
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.figures import figures
 from fedshift.experiments.schema import Experiment
@@ -181,7 +181,7 @@ class Figure:
 
     name: its name in experiments and in file names
     evaluations: those whose results it plots (fedshift.evaluations): the experiment must request each;
-        fedshift.analysis.collection.evaluated.results_of reads them
+        fedshift.analysis.evaluated.results_of reads them
     Params: a frozen dataclass of its parameters, with defaults; `self.params` in an object
     """
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from fedshift.analysis.collection.collected import Collected
-from fedshift.analysis.collection.evaluated import results_of
+from fedshift.analysis.clients import DOMAINS, domains
+from fedshift.analysis.collected import Collected
+from fedshift.analysis.evaluated import results_of
 from fedshift.analysis.figures._queries import held_out, in_order, rows_of
 from fedshift.analysis.figures.base import Axis, Figure, Plot
-from fedshift.analysis.quantities.clients import DOMAINS, domains
 from fedshift.storage.workspace import Workspace
 
 PAIRS = 15  # more of them could not be read: then each client has its mean over the others

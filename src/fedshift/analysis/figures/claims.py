@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from fedshift.analysis.claims.judge import Difference, Verdict, verdicts
-from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.collected import Collected
 from fedshift.analysis.figures.base import Axis, Figure, Plot
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.schema import Experiment

@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.clients import DOMAINS, by_client
+from fedshift.analysis.collected import Collected
 from fedshift.analysis.figures._queries import (
     headings,
     in_order,
@@ -18,7 +19,6 @@ from fedshift.analysis.figures._queries import (
     with_seed,
 )
 from fedshift.analysis.figures.base import Axis, Figure, Plot
-from fedshift.analysis.quantities.clients import DOMAINS, by_client
 from fedshift.common.errors import FedshiftError, unknown
 from fedshift.common.registry import get, names
 from fedshift.experiments.schema import Experiment

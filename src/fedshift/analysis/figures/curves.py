@@ -11,8 +11,9 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from fedshift.analysis.collection.collected import Collected
-from fedshift.analysis.costs import sent
+from fedshift.analysis.collected import Collected
+from fedshift.analysis.columns import sent
+from fedshift.analysis.comparable import AVERAGE
 from fedshift.analysis.figures._queries import (
     axis_label,
     headings,
@@ -25,8 +26,7 @@ from fedshift.analysis.figures._queries import (
     with_seed,
 )
 from fedshift.analysis.figures.base import Axis, Figure, Plot
-from fedshift.analysis.printed.beside import AVERAGE
-from fedshift.analysis.quantities.select import curves
+from fedshift.analysis.quantities import curves
 from fedshift.common.errors import FedshiftError, unknown
 from fedshift.experiments.axes import NONE
 from fedshift.experiments.column import quantity

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.collected import Collected
 from fedshift.analysis.figures._queries import (
     headings,
     in_order,
@@ -18,8 +18,7 @@ from fedshift.analysis.figures._queries import (
     with_seed,
 )
 from fedshift.analysis.figures.base import Axis, Figure, Plot
-from fedshift.analysis.quantities.aggregation import in_percent
-from fedshift.analysis.quantities.select import selected
+from fedshift.analysis.quantities import in_percent, selected
 from fedshift.common.errors import FedshiftError, unknown
 from fedshift.experiments.axes import NONE
 from fedshift.experiments.column import quantity

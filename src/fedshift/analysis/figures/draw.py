@@ -18,9 +18,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullLocator, StrMethodFormatter
 from numpy.typing import NDArray
 
-from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.collected import Collected
 from fedshift.analysis.figures.base import Axis, Look, Plot, plots, table
-from fedshift.analysis.layout.page import csv
+from fedshift.analysis.page import csv
 from fedshift.common.files import atomic_path, write_text
 from fedshift.storage.workspace import Workspace
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.clients import DOMAINS, INDEX, of_clients
+from fedshift.analysis.collected import Collected
 from fedshift.analysis.figures._queries import (
     at_the_end,
     headings,
@@ -16,8 +17,6 @@ from fedshift.analysis.figures._queries import (
     with_seed,
 )
 from fedshift.analysis.figures.base import Axis, Figure, Plot
-from fedshift.analysis.quantities.clients import DOMAINS
-from fedshift.analysis.quantities.recorded import PLACE, of_clients
 from fedshift.storage.workspace import Workspace
 
 
@@ -47,21 +46,21 @@ class Embeddings(Figure):
         frame = of_clients(workspace, collected, self.params.diagnostic)
         if frame.empty:
             raise not_recorded(collected, self.params.diagnostic)
-        size, targets = int(frame[PLACE].max()) + 1, collected.order.get("target", [])
+        size, targets = int(frame[INDEX].max()) + 1, collected.order.get("target", [])
         frame = with_seed(frame).rename(columns={DOMAINS: "label"})
         frame["row"], rows = headings(collected, frame, methods=True)
         frame["panel"] = frame["target"].map(panel_of) if targets else ""
         labels = holders(frame.rename(columns={"label": DOMAINS}))
         by = ["row", "panel", "label", "seed"]
         if self.params.at == "rounds":
-            lines = frame[frame[PLACE] == 0].groupby([*by, "round"], sort=False)["value"].mean()
+            lines = frame[frame[INDEX] == 0].groupby([*by, "round"], sort=False)["value"].mean()
             plotted = lines.sort_index(level="round", sort_remaining=False).reset_index()
             plotted = plotted.rename(columns={"round": "x", "value": "y"})
             plotted = plotted.assign(mark="seed " + plotted["seed"].astype(str), style="line")
             x, y = Axis("round", whole=True), Axis("embedding" + " (first number)" * (size > 1))
         else:
             last = at_the_end(frame, ["row", "panel", "seed"])
-            numbers = last.pivot_table(index=[*by, "client"], columns=PLACE, values="value", sort=False)
+            numbers = last.pivot_table(index=[*by, "client"], columns=INDEX, values="value", sort=False)
             plotted = numbers.reset_index().assign(mark="after the last round")
             seeds = ["seed " + str(seed) for seed in frame["seed"].unique()]
             plotted["x"] = plotted[0]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.collected import Collected
 from fedshift.analysis.figures._queries import in_words, several
 from fedshift.analysis.figures.base import Axis, Figure, Plot
 from fedshift.analysis.ranking import ranking

@@ -10,12 +10,12 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.clients import Confidences, confidences
+from fedshift.analysis.collected import Collected
 from fedshift.analysis.figures._queries import TITLES, held_out, nothing_finished
 from fedshift.analysis.figures.base import Axis, Figure, Plot
 from fedshift.analysis.metrics.base import ratio
 from fedshift.analysis.metrics.ece import ECE
-from fedshift.analysis.quantities.histograms import Confidences, confidences
 from fedshift.federation.records import BINS
 from fedshift.storage.workspace import Workspace
 

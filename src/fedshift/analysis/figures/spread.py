@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from fedshift.analysis.collection.collected import Collected
-from fedshift.analysis.collection.evaluated import results_of
+from fedshift.analysis.collected import Collected
+from fedshift.analysis.evaluated import results_of
 from fedshift.analysis.figures._queries import held_out, in_order, rows_of
 from fedshift.analysis.figures.base import Axis, Figure, Plot
 from fedshift.common.errors import FedshiftError

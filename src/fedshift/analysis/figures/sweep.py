@@ -11,8 +11,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pandas as pd
 
-from fedshift.analysis.collection.collected import Collected
-from fedshift.analysis.costs.run_values import setting
+from fedshift.analysis.collected import Collected
+from fedshift.analysis.columns import setting
+from fedshift.analysis.comparable import AVERAGE
 from fedshift.analysis.figures._queries import (
     SETTING,
     axis_label,
@@ -26,8 +27,7 @@ from fedshift.analysis.figures._queries import (
     word,
 )
 from fedshift.analysis.figures.base import Axis, Figure, Plot
-from fedshift.analysis.printed.beside import AVERAGE
-from fedshift.analysis.quantities.select import selected
+from fedshift.analysis.quantities import selected
 from fedshift.common.errors import FedshiftError, unknown
 from fedshift.experiments.axes import NONE
 from fedshift.experiments.column import DEFAULT, quantity

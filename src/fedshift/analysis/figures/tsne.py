@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from fedshift.analysis.collection.collected import Collected
-from fedshift.analysis.collection.evaluated import results_of
+from fedshift.analysis.collected import Collected
+from fedshift.analysis.evaluated import results_of
 from fedshift.analysis.figures._queries import OfRuns, in_order, rows_of
 from fedshift.analysis.figures.base import Axis, Plot
 from fedshift.storage.workspace import Workspace

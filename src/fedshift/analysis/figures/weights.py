@@ -7,7 +7,8 @@ from typing import Literal
 
 import pandas as pd
 
-from fedshift.analysis.collection.collected import Collected
+from fedshift.analysis.clients import DOMAINS, SHARES, of_clients
+from fedshift.analysis.collected import Collected
 from fedshift.analysis.figures._queries import (
     at_the_end,
     headings,
@@ -20,8 +21,6 @@ from fedshift.analysis.figures._queries import (
     with_seed,
 )
 from fedshift.analysis.figures.base import Axis, Figure, Plot
-from fedshift.analysis.quantities.clients import DOMAINS
-from fedshift.analysis.quantities.recorded import SHARES, of_clients
 from fedshift.storage.workspace import Workspace
 
 LEAST = "the least of all clients"

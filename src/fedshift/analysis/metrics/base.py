@@ -18,7 +18,7 @@ Array = NDArray[Any]
 
 class Metric:
     """A number for each of many sets of samples. How the clients of a run become one number:
-    fedshift.analysis.quantities.aggregation.
+    fedshift.analysis.quantities.
     """
 
     name: ClassVar[str]

@@ -16,14 +16,13 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from fedshift.analysis import published
 from fedshift.analysis.claims.join import Joined, join
 from fedshift.analysis.claims.words import compared, sentences
-from fedshift.analysis.layout.page import piped, template
-from fedshift.analysis.printed import names as printed_names
-from fedshift.analysis.printed import published
-from fedshift.analysis.verdicts.coverage import Number, numbers
-from fedshift.analysis.verdicts.judge import COUNTED, POINTS
-from fedshift.analysis.verdicts.rule import OUTCOMES, WORDS, root_mean_square
+from fedshift.analysis.coverage import Number, numbers
+from fedshift.analysis.page import piped, template
+from fedshift.analysis.published import COPIED, judged_by
+from fedshift.analysis.verdicts import COUNTED, OUTCOMES, POINTS, WORDS, root_mean_square
 from fedshift.common.files import write_text
 from fedshift.storage.workspace import Workspace
 
@@ -120,7 +119,7 @@ def scorecard(
     """Of what experiments have written below the folder `tables`.
 
     page: the folder that links start from; files: label -> path below it with {} for the experiment, which is
-    linked where it is there; known: fedshift.analysis.verdicts.coverage.numbers, where they are at hand.
+    linked where it is there; known: fedshift.analysis.coverage.numbers, where they are at hand.
     """
 
     def links(experiment: str) -> dict[str, str]:
@@ -164,12 +163,12 @@ def _numbers(
     counted: list[Member] = []
     for number in every:
         row = rows[number.uid]
-        if row["same_as"] or row["metric_id"].startswith(printed_names.COPIED):
+        if row["same_as"] or row["metric_id"].startswith(COPIED):
             continue
         homes = [place.experiment for place in number.places]
         word = next((words[name][number.uid] for name in homes if number.uid in words.get(name, {})), NO_RUN)
         member = Member(number.paper, number.table, word, homes)
-        exact = printed_names.rule(row["metric_id"]) == "exact"
+        exact = judged_by(row["metric_id"]) == "exact"
         (counted if exact else measured).append(member)
     return measured, counted
 

@@ -1,24 +1,82 @@
-"""Run values: what the columns of a table show of each planned run (fedshift.experiments.column)."""
+"""What the columns of a table show of each planned run (fedshift.experiments.column).
+
+Costs: parameters, state_dict, macs and macs_norm are counted from the run's declaration, on shapes alone; the
+others were measured, and are NaN of a run that is not finished. `up` and `down` are what one client that
+takes part sends and gets in a round; they are NaN where one client holds all images and nothing travels.
+"""
 
 from __future__ import annotations
 
 import functools
+import math
+from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
 
-from fedshift.analysis import costs
-from fedshift.analysis.collection.collected import Collected
-from fedshift.analysis.collection.evaluated import measured
-from fedshift.analysis.printed.comparable import flat
-from fedshift.analysis.quantities import recorded as recording
-from fedshift.analysis.quantities.clients import leading
-from fedshift.analysis.quantities.select import choose, curves
+from fedshift.analysis.clients import last_recorded, leading
+from fedshift.analysis.collected import Collected
+from fedshift.analysis.comparable import flat
+from fedshift.analysis.evaluated import measured
+from fedshift.analysis.quantities import choose, curves
 from fedshift.common.registry import get
 from fedshift.experiments.column import REACHED, Column, column, quantity, recorded
 from fedshift.experiments.protocols import Rule
 from fedshift.experiments.schema import Table
+from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
+
+MEGA = 1e6
+COUNTED = ("parameters", "state_dict", "macs", "macs_norm")  # of a network, on shapes alone
+
+
+def sent(runs: pd.DataFrame, way: str) -> pd.Series[float]:
+    """MB that all clients sent (`up`) or got (`down`) in a whole run, by rows of Collected.runs; NaN where
+    one client holds all images.
+    """
+    return (runs[f"bytes_{way}"] / MEGA).where(~runs["pooled"].eq(True))
+
+
+def cost(runs: pd.DataFrame, name: str) -> pd.Series[float]:
+    """One of COSTS for rows of Collected.runs."""
+    if name in COUNTED:
+        from fedshift.analysis.layers import counts  # torch, which other costs do not need
+
+        return runs["spec"].map(lambda text: counts(_key(text)).get(name, math.nan)).astype(float)
+    return MEASURED[name](runs).where(runs["state"] == "finished").astype(float)
+
+
+def _each(way: str) -> Callable[[pd.DataFrame], pd.Series[float]]:
+    """MB that one client sends or gets in a round in which it takes part."""
+
+    def each(runs: pd.DataFrame) -> pd.Series[float]:
+        pairs = zip(runs["spec"], runs["clients"], strict=True)
+        takers = pd.Series([_takers(*pair) for pair in pairs], runs.index, dtype=float)
+        return sent(runs, way) / (runs["rounds"] * takers)
+
+    return each
+
+
+MEASURED: dict[str, Callable[[pd.DataFrame], pd.Series[float]]] = {
+    "up": _each("up"),
+    "down": _each("down"),
+    "seconds": lambda runs: runs["seconds"],
+    "memory": lambda runs: runs["peak_memory_mb"],
+}
+
+
+def _takers(text: str, clients: list[object] | None) -> float:
+    """How many clients take part in a round of a run; NaN of a run that is not finished."""
+    if clients is None:
+        return float("nan")
+    return max(1, round(RunSpec.model_validate_json(text).federation.participation * len(clients)))
+
+
+@functools.cache
+def _key(text: str) -> str:
+    """A spec with the seed 0: the same network."""
+    return RunSpec.model_validate_json(text).model_copy(update={"seed": 0}).model_dump_json()
+
 
 TIMED = ("seconds", "seconds_to")
 ALIKE = "hardware"  # times are compared on one kind of it alone
@@ -43,9 +101,9 @@ def of_runs(
         if own.kind == "quantity":
             values = reported[own.name]
         elif own.kind == "cost":
-            values = costs.cost(runs, own.name)
+            values = cost(runs, own.name)
         elif own.kind == "recorded":
-            values = recording.last(workspace, collected, own.name)
+            values = last_recorded(workspace, collected, own.name)
         elif own.kind == "leads":
             values = leading(collected, own.name, rule)
         elif own.kind in REACHED:
@@ -55,7 +113,7 @@ def of_runs(
         elif own.kind == "setting":
             values = runs["spec"].map(functools.partial(setting, key=own.name)).astype(float)
         else:
-            from fedshift.analysis.costs.architecture import layer
+            from fedshift.analysis.layers import layer
 
             paper, (printed, *_) = collected.experiment.paper, table.printed
             piece = functools.partial(layer, workspace, paper, printed, own.name)
@@ -89,7 +147,7 @@ def _reached(collected: Collected, own: Column, rounds: pd.DataFrame, late: bool
         reached = reached.mask(reached.isna() & of["last"].notna(), of["last"].max() + 1)
     if own.kind == "rounds_to":
         return reached
-    sent = (runs["bytes_up"] + runs["bytes_down"]) / costs.MEGA
+    sent = (runs["bytes_up"] + runs["bytes_down"]) / MEGA
     return (runs["seconds"] if own.kind == "seconds_to" else sent) * reached / runs["rounds"]
 
 

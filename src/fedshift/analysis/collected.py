@@ -1,4 +1,6 @@
-"""Collected: an experiment with what `fedshift collect` wrote of its runs."""
+"""What `fedshift collect` wrote of an experiment's runs: its columns, the experiment with its runs, and what
+methods recorded of them.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fedshift.analysis.collection.columns import RUNS
 from fedshift.common.errors import FedshiftError
 from fedshift.common.parquet import read_parquet
 from fedshift.common.registry import get
@@ -19,7 +21,93 @@ from fedshift.experiments.axes import axes
 from fedshift.experiments.load import load, protocol
 from fedshift.experiments.protocols import Protocol
 from fedshift.experiments.schema import AxisValues, Experiment
+from fedshift.federation.records import DIAGNOSTICS, SCHEMA, STATISTICS
+from fedshift.storage.rundir import RunDirectory
 from fedshift.storage.workspace import Workspace
+
+SIZES = ("train", "val", "test")  # of a client's splits
+CLIENT = {"client": pa.int16(), "domains": pa.list_(pa.string()), **dict.fromkeys(SIZES, pa.int64())}
+COSTS = {
+    "bytes_up": pa.int64(),
+    "bytes_down": pa.int64(),
+    "state_dict_bytes": pa.int64(),
+    "macs_per_image": pa.int64(),
+    "seconds": pa.float64(),
+    "peak_memory_mb": pa.float64(),
+}
+RUNS = pa.schema(
+    {
+        "digest": pa.string(),
+        "code": pa.string(),
+        "installed": pa.string(),
+        "source": pa.string(),
+        "run": pa.string(),
+        "state": pa.string(),
+        "failure": pa.string(),
+        "spec": pa.string(),
+        "adaptation": pa.string(),
+        "evaluates": pa.string(),
+        "stage": pa.string(),
+        "bn": pa.string(),
+        "precision": pa.string(),
+        "hardware": pa.string(),
+        "images": pa.string(),
+        "pooled": pa.bool_(),
+        "rounds": pa.int64(),
+        "finished": pa.float64(),
+        "classes": pa.list_(pa.string()),
+        "clients": pa.list_(pa.struct(CLIENT)),
+        "absent": pa.string(),
+        **COSTS,
+    }
+)
+OWN, ARCHIVE = "own", "archive"  # values of `source`: trained here, or read from the archive
+# Joined to records and statistics (fedshift.analysis.values).
+OWN_SPLIT = "own_split"
+# Of curves (fedshift.analysis.quantities): accuracies by aggregation, and those that choose rounds.
+ACCURACIES = ("id", "ood", "all", "avg")
+CHOOSING = ("val", "held_out")
+# Of tables (fedshift.analysis.tables): the rule and the table of a cell, its numbers, what is printed beside.
+SELECT, TABLE = "select", "table"
+NUMBERS = ("mean", "std", "seeds", "planned")
+BESIDE = {
+    "published": float,
+    "published_std": float,
+    "difference": float,
+    "low": float,
+    "high": float,
+    "margin": float,
+    "rule": str,
+    "verdict": str,
+    "uid": str,
+    "orientation": float,
+    "orientation_std": float,
+    "differs": str,
+    "remark": str,
+    "spread": str,
+    "fewer": str,
+    "clients": str,
+    "archived": int,
+    "text": str,
+    "published_text": str,
+}
+COLUMNS = frozenset(
+    [
+        "method",
+        *RUNS.names,
+        *SCHEMA.names,
+        *STATISTICS.names,
+        *DIAGNOSTICS.names,
+        *SIZES,
+        OWN_SPLIT,
+        *ACCURACIES,
+        *CHOOSING,
+        SELECT,
+        TABLE,
+        *NUMBERS,
+        *BESIDE,
+    ]
+)  # which no axis may be called
 
 
 @dataclass(frozen=True)
@@ -44,7 +132,7 @@ class Collected:
     @functools.cached_property
     def aggregated(self) -> dict[tuple[str, str], pd.Series[float]]:
         """(metric, aggregation) -> its values by run and round, as far as they have been asked for
-        (fedshift.analysis.quantities.select): tables, figures and claims ask for the same ones.
+        (fedshift.analysis.quantities): tables, figures and claims ask for the same ones.
         """
         return {}
 
@@ -121,3 +209,34 @@ def lacking(workspace: Workspace, name: str) -> list[str]:
 def beside(path: Path, kind: str) -> Path:
     """The file `<experiment>.<kind>.parquet` beside the records."""
     return path.with_suffix(f".{kind}.parquet")
+
+
+def diagnostics(workspace: Workspace, of: RunDirectory | str, *names: str) -> pd.DataFrame:
+    """A row for each number: round, client (-1: of no client), name, index, value.
+
+    of: a run, or a collected experiment by name, whose keys then stand in front; names: only these
+        diagnostics.
+    `index` is a number's place in its tensor less a first axis of clients (DiagnosticsTable.add). No rows
+    have runs that are not finished, whose method recorded nothing, or that were pulled. Raises FedshiftError
+    for an experiment that was not collected.
+    """
+    if isinstance(of, RunDirectory):
+        return _of_run(of, names)
+    collected = read(workspace, of)
+    runs = collected.runs[(collected.runs["state"] == "finished") & collected.runs["adaptation"].isna()]
+    frames = [_of_run(workspace.run_at(run), names) for run in runs["run"]]
+    keys = runs[collected.keys].reset_index(drop=True)
+    places = [place for place, frame in enumerate(frames) for _ in range(len(frame))]
+    beside = keys.iloc[places].reset_index(drop=True)
+    return pd.concat([beside, pd.concat([_nothing(), *frames], ignore_index=True)], axis=1)
+
+
+def _of_run(run: RunDirectory, names: tuple[str, ...]) -> pd.DataFrame:
+    if not run.diagnostics.is_file():
+        return _nothing()
+    filters = [("name", "in", names)] if names else None
+    return pd.DataFrame(read_parquet(run.diagnostics, schema=DIAGNOSTICS, filters=filters).to_pandas())
+
+
+def _nothing() -> pd.DataFrame:
+    return pd.DataFrame(DIAGNOSTICS.empty_table().to_pandas())

@@ -2,7 +2,7 @@
 or with the reason why none does.
 
 A table of an experiment says which of the paper's tables it is (`printed`); rows and columns meet by run_key
-and metric_id, as in `fedshift.analysis.printed.published`. Nothing has to be trained for it.
+and metric_id, as in `fedshift.analysis.published`. Nothing has to be trained for it.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any
 
 import pandas as pd
 
-from fedshift.analysis.costs.run_values import setting
-from fedshift.analysis.printed import published
-from fedshift.analysis.printed.cell import printed_cell
-from fedshift.analysis.quantities.uneven import AVERAGE
+from fedshift.analysis import published
+from fedshift.analysis.columns import setting
+from fedshift.analysis.comparable import printed_cell
+from fedshift.analysis.uneven import AVERAGE
 from fedshift.common.files import canonical_json
 from fedshift.experiments.axes import NONE
 from fedshift.experiments.column import column

@@ -1,4 +1,4 @@
-"""Published: the printed numbers of reference/published.csv that belong to a cell of a table."""
+"""The papers' numbers (reference/published.csv): which belong to a cell of a table, in its unit."""
 
 from __future__ import annotations
 
@@ -8,13 +8,65 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from fedshift.analysis.printed import names as printed_names
 from fedshift.common.files import read_rows
 from fedshift.experiments.column import column
 from fedshift.experiments.schema import FIELD, Experiment, Table
 from fedshift.storage.workspace import Workspace
+
+JudgedBy = Literal["points", "percent", "exact"]
+LAYER = "architecture"
+COPIED = "hp:"  # beginning of a setting's metric_id
+# Column -> metric_ids, the first of which counts. Of a quantity that is not here: acc_<its name>.
+NAMES = {
+    "ood": ("acc_ood", "acc_target"),  # papers that print one domain at a time have no word for it
+    "gain.id": ("rel_acc_id",),
+    "gain.ood": ("rel_acc_ood",),
+    "cost.parameters": ("params_1e7",),
+    "cost.state_dict": ("comm_MiB_per_round",),
+    "cost.macs_norm": ("macs_1e10",),
+    "cost.up": ("comm_MB_uplink",),
+    "ratio.cost.seconds": ("train_time_s",),
+    "setting.local.lr": ("hp:client_lr",),
+    "setting.local.weight_decay": ("hp:client_weight_decay",),
+    "setting.method.params.mu": ("hp:L2_regularizer",),
+    "setting.method.params.l2r": ("hp:L2_regularizer",),
+    "setting.method.params.lr": ("hp:server_lr",),
+    "setting.method.params.weight_decay": ("hp:server_weight_decay",),
+    "setting.method.params.ema": ("hp:server_EMA_decay",),
+    "setting.method.params.tau": ("hp:mask_threshold",),
+    "setting.method.params.eta": ("hp:server_step_size",),
+}
+# metric_id -> what a printed number is multiplied by to be in our unit: FDSE prints 1e7 parameters, and 1e10
+# multiply-adds of a batch of 50.
+UNITS = {"params_1e7": 10.0, "macs_1e10": 1e4 / 50}
+# Beginning of a metric_id -> rule: "points", a margin in percentage points; "percent", one in percent of the
+# printed number; "exact", to the last printed digit.
+RULES: dict[str, JudgedBy] = {
+    "acc_": "points",
+    "rel_acc_": "points",
+    "train_time_": "percent",
+    "params_": "exact",
+    "comm_": "exact",
+    "macs_": "exact",
+    COPIED: "exact",
+    LAYER: "exact",
+}
+DECLARED = (COPIED, LAYER)  # what is compared is the declaration itself
+
+
+def ids(text: str) -> tuple[str, ...]:
+    """The metric_ids under which a column may be printed."""
+    if column(text).kind == "layer":
+        return (LAYER,)
+    return NAMES.get(text, (f"acc_{text}",))
+
+
+def judged_by(metric_id: str) -> JudgedBy:
+    """By which rule a printed number is judged."""
+    return next(rule for start, rule in RULES.items() if metric_id.startswith(start))
+
 
 # The meaning of a printed +- that is no standard deviation over seeds; the notes of hFedF's protocol explain
 # hFedF's.
@@ -94,7 +146,7 @@ def keys(
         if not {*FIELD.findall(template)} <= {*values}:
             continue  # The cell is an average over an axis that the paper keeps apart.
         key = FIELD.sub(lambda field: str(values[field[1]]), template)
-        yield from ((key, name) for name in printed_names.ids(metric))
+        yield from ((key, name) for name in ids(metric))
 
 
 def scaled(
@@ -152,16 +204,16 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 def _numbers(path: Path) -> list[dict[str, str]]:
     """The rows with a number, and the printed layers."""
-    return [row for row in rows(path) if row["mean"] or row["metric_id"] == printed_names.LAYER]
+    return [row for row in rows(path) if row["mean"] or row["metric_id"] == LAYER]
 
 
 def _row(row: dict[str, str]) -> Published:
     """A line of reference/published.csv, in the units that tables show."""
     name, n, std = row["metric_id"], row["n_seeds"], float(row["std"] or "nan")
-    unit, kind = printed_names.UNITS.get(name, 1.0), "" if math.isnan(std) else row["spread_kind"]
+    unit, kind = UNITS.get(name, 1.0), "" if math.isnan(std) else row["spread_kind"]
     # A searched value is taken as it is printed; the reference judges numbers that runs measured.
     mean = row["mean"] or "nan"
-    searched = mean if name.startswith(printed_names.DECLARED) else "nan"
+    searched = mean if name.startswith(DECLARED) else "nan"
     return Published(
         value=float(mean) * unit,
         std=std * (_std_of_half_width(int(n)) if kind == "ci95" else 1),
@@ -173,7 +225,7 @@ def _row(row: dict[str, str]) -> Published:
         row=Row(*(row[column] for column in COLUMNS)),
         target=row["target"],
         name=name,
-        half=0.0 if name.startswith(printed_names.DECLARED) else _half(mean) * unit,
+        half=0.0 if name.startswith(DECLARED) else _half(mean) * unit,
         uid=row["row_uid"],
     )
 
@@ -185,7 +237,7 @@ def _half(text: str) -> float:
 
 
 def _remark(row: dict[str, str]) -> str:
-    if row["metric_id"].startswith(printed_names.DECLARED):
+    if row["metric_id"].startswith(DECLARED):
         return ""
     mean, judged = float(row["mean"]), float(row["value_judge"] or "nan")
     why = row["note"] or row["audit_note"]

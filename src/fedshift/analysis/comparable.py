@@ -1,7 +1,9 @@
-"""Comparable: whether a printed number may stand beside runs, derived from what both were trained with.
+"""Whether a printed number may stand beside runs, derived from what both were trained with.
 
-A printed row resolves to a spec (fedshift.analysis.printed.spec). Every field in which a run differs from it
-is a reason why the two are of different experiments, but for
+A printed row names its paper, data set, network, protocol, partition, method and variant;
+reference/published.yaml says which protocol of reference/protocols that is and what the row sets itself. So
+it resolves to a spec. Every field in which a run differs from it is a reason why the two are of different
+experiments, but for
 
 - the seed, how often a run is evaluated, and which weights it keeps;
 - fp32 and tf32, which are one class of precision;
@@ -15,21 +17,114 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
-from fedshift.analysis.printed.published import Published, Row, targets
-from fedshift.analysis.printed.spec import Setting, resolved, setting
+from fedshift.analysis.collected import Collected
+from fedshift.analysis.published import DECLARED, Published, Row, find, scaled, targets
+from fedshift.common.errors import unknown
 from fedshift.common.registry import get
-from fedshift.experiments.axes import dotted
+from fedshift.common.yaml_file import read
+from fedshift.experiments.axes import NONE, dotted
+from fedshift.experiments.column import column
+from fedshift.experiments.expand import expand
 from fedshift.experiments.load import printed_grid, protocol
-from fedshift.experiments.protocols import Protocol, Rule
+from fedshift.experiments.protocols import Partial, Protocol, Rule, merge
+from fedshift.experiments.schema import HELD_OUT, AxisValues, Experiment, Table
 from fedshift.experiments.space import Spaces
-from fedshift.spec import RunSpec
+from fedshift.spec import Closed, RunSpec, closed
 from fedshift.spec.block import params
 from fedshift.storage.workspace import Workspace
+
+NO_TARGET = ("personal_all_clients", "cost")  # protocols of the reference that hold out no domain
+
+
+class Setting(Closed):
+    """What a row was trained with: a protocol, what differs from it, presets by method, an adaptation before
+    the test; over: dotted key -> the values over which the row is a mean.
+    """
+
+    protocol: str = ""
+    spec: Partial = {}
+    presets: dict[str, str] = {}
+    adapt: str = ""
+    over: dict[str, list[Any]] = {}
+
+
+class Margin(Closed):
+    """The widest interval, on either side, that still tells that a number of ours is a paper's: in percentage
+    points by data set, and in percent of a time over another's; why these.
+    """
+
+    points: dict[str, float]
+    percent: float
+    why: str
+
+    def of(self, dataset: str) -> float:
+        """In points; of what is of no data set, or of several, the widest."""
+        return self.points.get(dataset, max(self.points.values()))
+
+
+class Settings(Closed):
+    """reference/published.yaml: by paper; by paper and protocol/partition; by printed network; by method and
+    variant.
+    """
+
+    margins: dict[str, Margin]
+    protocols: dict[str, dict[str, Setting]]
+    backbones: dict[str, str | None]
+    variants: dict[str, dict[str, Setting]]
+
+
+@functools.cache
+def setting(workspace: Workspace, row: Row) -> Setting | None:
+    """All that the row sets over its protocol on its data set; None where that is not written down."""
+    known = _known(workspace)
+    base = known.protocols.get(row.paper, {}).get(f"{row.protocol}/{row.partition}")
+    variants = {"default": Setting(), **known.variants.get(row.method, {})}
+    if base is None or row.variant not in variants or row.backbone not in known.backbones:
+        return None
+    variant, network = variants[row.variant], known.backbones[row.backbone]
+    parts: list[Partial] = [base.spec, {"model": {"name": network}} if network else {}, variant.spec]
+    spec = functools.reduce(merge, [*parts, {"method": {"name": row.method}}])
+    return base.model_copy(update={"spec": spec, "adapt": variant.adapt})
+
+
+@functools.cache
+def resolved(workspace: Workspace, row: Row) -> RunSpec:
+    """The spec of a row, whose setting must be known; of the domains that it holds out by turns, the
+    first.
+    """
+    known = setting(workspace, row)
+    assert known is not None
+    target = None if row.protocol in NO_TARGET else min(targets(workspace, row.paper, row.dataset))
+    preset = {"preset": known.presets[row.method]} if row.method in known.presets else {}
+    experiment = Experiment(
+        name="reference/published",
+        title="",
+        protocol=known.protocol,
+        spec={"data": {"dataset": row.dataset}},
+        methods={row.method: {**preset, **known.spec}},
+        axes={"target": AxisValues(key=HELD_OUT, values=[target])},
+    )
+    return expand(workspace, experiment)[0].spec
+
+
+def margin(workspace: Workspace, paper: str) -> Margin:
+    """The declared margin of a paper. Raises FedshiftError where none is."""
+    margins = _known(workspace).margins
+    if paper not in margins:
+        raise unknown("reference/published.yaml: margins", "paper", paper, margins)
+    return margins[paper]
+
+
+@functools.cache
+def _known(workspace: Workspace) -> Settings:
+    return closed(Settings, read(workspace.reference / "published.yaml"), "reference/published.yaml")
+
 
 CLASSES = {"tf32": "fp32"}  # precision -> the class that it is of
 FREE = ("seed", "evaluation", "data.target")  # the target is compared by cell: an average is over many
@@ -173,3 +268,59 @@ def flat(text: str) -> dict[str, Any]:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
+
+
+UNIT = "the row that the table's ratios are to"
+
+
+def printed_cell(
+    workspace: Workspace,
+    experiment: Experiment,
+    protocol: Protocol,
+    table: Table,
+    place: tuple[str, dict[str, Any], str],
+    runs_of: Callable[[str], pd.DataFrame],
+) -> tuple[Published | None, list[str]]:
+    """The number, None where the paper prints none, and each setting in which the cell's runs are not its.
+
+    place: row, values on the axes ("mean": averaged over targets) and metric; runs_of: the runs of a row in
+    the same column, rows of Collected.runs. What a declaration says itself is compared whatever else is
+    declared.
+    """
+    row, values, metric = place
+    own = column(metric)
+    printed = find(workspace, experiment, row, values, metric)
+    if printed is None or printed.name.startswith(DECLARED):
+        return printed, []
+    differs = differences(workspace, protocol, printed, runs_of(row))
+    if own.relative == "gain":  # of the paper's method as it is over what the row is of
+        of = replace(printed, row=printed.row._replace(variant="default"))
+        differs += differences(workspace, protocol, of, runs_of(table.against))
+    if own.relative == "ratio":
+        differs += [UNIT] if row == table.against else []
+        base = find(workspace, experiment, table.against, values, metric)
+        differs += differences(workspace, protocol, base, runs_of(table.against)) if base else []
+        printed = scaled(workspace, experiment, table, values, metric, printed)
+    return printed, list(dict.fromkeys(differs))
+
+
+AVERAGE = "average"  # over targets
+
+
+def printed(
+    workspace: Workspace, collected: Collected, method: str, point: Mapping[str, Any], metric: str
+) -> float | None:
+    """The published `metric` (percent) of a method at a point on the axes; `target` may be AVERAGE.
+
+    None where the paper prints none for the experiment of these runs.
+    """
+    values = {axis: "mean" if value == AVERAGE else value for axis, value in point.items()}
+    names = ("id", "avg") if metric == "id" else (metric,)  # two names of one quantity: papers print either
+    candidates = (find(workspace, collected.experiment, method, values, name) for name in names)
+    value = next(filter(None, candidates), None)
+    if value is None:
+        return None
+    runs = collected.runs[collected.runs["method"] == method]
+    for axis, wanted in point.items():
+        runs = runs[runs[axis] != NONE] if wanted == AVERAGE else runs[runs[axis] == wanted]
+    return None if differences(workspace, collected.protocol, value, runs) else value.value

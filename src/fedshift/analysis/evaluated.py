@@ -1,8 +1,10 @@
-"""Evaluated: results of evaluations of an experiment's runs, gathered in a folder beside its metrics, which
-DVC shares: a Parquet file for each evaluation.
+"""Results of evaluations of an experiment's runs, gathered in a folder beside its metrics, which DVC shares:
+a Parquet file for each evaluation; and run directories restored from what DVC shares.
 
 A result is one file in its run's directory. Gathered it has the row's label, the axes and the run's name in
-front, as collected records do.
+front, as collected records do. A restored directory holds the summary, byte for byte, the records and the
+statistics; not the weights. So plan, status and collect know the run as finished, and an experiment that
+grows trains only what is new.
 """
 
 from __future__ import annotations
@@ -20,18 +22,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from fedshift.analysis.collection.collected import Collected
-from fedshift.analysis.collection.records import by_run
-from fedshift.analysis.collection.records import write as write_records
-from fedshift.analysis.collection.uses import Use, keys_of
+from fedshift.analysis.collect import Use, keys_of
+from fedshift.analysis.collected import Collected
+from fedshift.analysis.records import by_run
+from fedshift.analysis.records import write as write_records
 from fedshift.common.errors import FedshiftError
+from fedshift.common.files import atomic_path
 from fedshift.common.parquet import read_parquet
 from fedshift.common.registry import get
+from fedshift.evaluations._adaptation import AFTER
 from fedshift.experiments.figures import asked_for
 from fedshift.experiments.schema import Experiment
 from fedshift.experiments.task import Task, place
-from fedshift.storage.rundir import RunDirectory
-from fedshift.storage.workspace import Workspace
+from fedshift.storage.rundir import RunDirectory, State
+from fedshift.storage.workspace import Workspace, found
 
 if TYPE_CHECKING:
     from fedshift.evaluations.base import Evaluation, Row
@@ -112,7 +116,7 @@ def measured(workspace: Workspace, collected: Collected, name: str) -> pd.Series
     return collected.runs["digest"].map(of).astype(float)
 
 
-def restore(workspace: Workspace, runs: Mapping[str, RunDirectory]) -> None:
+def restore_results(workspace: Workspace, runs: Mapping[str, RunDirectory]) -> None:
     """Write the results, in the directories of `runs` (by name), that were gathered elsewhere and are not
     here.
     """
@@ -135,3 +139,51 @@ def _results(path: Path) -> Iterator[tuple[Row, pa.Table]]:
 def pixels(data: bytes, px: int) -> NDArray[np.uint8]:
     """An image that an evaluation's table holds as bytes, RGB row by row: [px, px, 3]."""
     return np.frombuffer(data, np.uint8).reshape(px, px, 3)
+
+
+def restore(workspace: Workspace) -> int:
+    """Write the directories of collected runs that are not here, failed ones with their reasons, and results
+    of evaluations; return how many finished runs.
+    """
+    stamps = workspace.packs()
+    summaries = {digest: summary for stamp in stamps for digest, summary in stamp.finished().items()}
+    failures = {digest: failure for stamp in stamps for digest, failure in stamp.failed().items()}
+    restored = 0
+    for path in sorted((workspace.results / "metrics").rglob("*.runs.parquet")):
+        for row in read_parquet(path, filters=[("state", "==", "failed")]).to_pylist():
+            run = workspace.run_at(row["run"])
+            if run.digest in failures and run.outcome() is State.MISSING:
+                run.fail(failures[run.digest])
+        rows = read_parquet(path, filters=[("state", "==", "finished")]).to_pylist()
+        runs = {
+            run.digest: run
+            for row in rows
+            if (run := workspace.run_at(row["run"])).digest in summaries
+            and run.outcome() is not State.FINISHED
+        }
+        _write(
+            path.with_name(path.name.replace(".runs.", ".statistics.")),
+            {k: v.statistics for k, v in runs.items()},
+        )
+        _write(path.with_name(path.name.replace(".runs.", ".")), {k: v.metrics for k, v in runs.items()})
+        for digest, run in runs.items():
+            if run.metrics.exists():
+                run.finish(summaries[digest])  # last: with it the run is finished
+                restored += 1
+    there = {run.digest: found(run.path.with_name(run.digest)) for run in workspace.runs()}
+    restore_results(workspace, there)
+    return restored
+
+
+def _write(collected: Path, files: dict[str, Path]) -> None:
+    """Write to `files`, by digest of the run, its rows of a collected file."""
+    left = dict(files)
+    for owner, table in by_run(collected) if left and collected.exists() else ():
+        digest = owner["digest"]
+        if digest in left and not _adapted(table):
+            with atomic_path(left.pop(digest)) as temporary:
+                pq.write_table(table, temporary, compression="zstd")
+
+
+def _adapted(table: pa.Table) -> bool:
+    return bool(table["stage"][0].as_py() == AFTER)

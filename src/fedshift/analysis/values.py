@@ -7,7 +7,7 @@ Files are read some runs at a time (`whole_runs`), so what comes out is in parts
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fedshift.analysis.collection.collected import Collected
-from fedshift.analysis.collection.columns import OWN_SPLIT
-from fedshift.analysis.collection.records import ROWS_A_GROUP, whole_runs
+from fedshift.analysis.collected import OWN_SPLIT, Collected
 from fedshift.analysis.metrics.base import Array, Metric, as_array
+from fedshift.analysis.records import ROWS_A_GROUP, whole_runs
 from fedshift.federation.records import KEYS, own_split, union
 
 PLACE = "place in runs"  # no axis has a blank in its name
@@ -41,7 +40,7 @@ def reported(collected: Collected, metric: type[Metric]) -> Iterator[pd.DataFram
             frame = table.filter(own).drop_columns("metric").to_pandas()
             yield _reported(collected, frame.assign(**{PLACE: places[own.to_numpy()]}))
         return
-    for frame, arrays in sets(collected, metric):
+    for frame, arrays in sets(collected, metric.reads()):
         yield frame.assign(value=metric.compute(*(arrays[name] for name in metric.reads())))
 
 
@@ -52,7 +51,7 @@ def pooled(collected: Collected, metric: type[Metric]) -> Iterator[pd.DataFrame]
     if metric.recorded:
         yield from reported(collected, metric)
         return
-    for frame, arrays in sets(collected, metric):
+    for frame, arrays in sets(collected, metric.reads()):
         own = frame.assign(row=range(len(frame)))[frame["split"] == frame[OWN_SPLIT]]
         own = own.sort_values(ROUND, kind="stable", ignore_index=True)
         starts = np.flatnonzero((own[ROUND] != own[ROUND].shift()).any(axis=1))
@@ -62,11 +61,11 @@ def pooled(collected: Collected, metric: type[Metric]) -> Iterator[pd.DataFrame]
             yield own.iloc[starts].assign(value=values, n=together["n"].sum(-1))
 
 
-def sets(collected: Collected, metric: type[Metric]) -> Iterator[tuple[pd.DataFrame, dict[str, Array]]]:
-    """The reported sets, and the statistics of them that a metric reads; those of one part have equally many
+def sets(collected: Collected, read: Sequence[str]) -> Iterator[tuple[pd.DataFrame, dict[str, Array]]]:
+    """The reported sets, and these statistics of them, with `n`; all sets of a part have the same number of
     classes.
     """
-    names = list(dict.fromkeys([*metric.reads(), "n"]))
+    names = list(dict.fromkeys([*read, "n"]))
     for places, table in _parts(collected, collected.statistics, [*KEYS, *names], SETS):
         classes = pc.list_value_length(table["n"]).to_numpy()
         for width in np.unique(classes):

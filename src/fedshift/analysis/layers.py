@@ -1,4 +1,5 @@
-"""Architecture: the layers of a run's networks, in the words of reference/architectures.yaml.
+"""The network of a run, by its shapes alone: its size, and its layers in the words of
+reference/architectures.yaml.
 
 A network is the list of its modules in order, each in the words of torch: `Conv2d(3, 64, 11, 4, 2)` has
 inputs, outputs, kernel, stride and padding. A printed layer is as many of them as the reference lists for it,
@@ -13,12 +14,13 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from fedshift.analysis.costs.counted import network
 from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get
+from fedshift.common.tensors import shapes_only
 from fedshift.common.yaml_file import read
+from fedshift.federation.cost import macs_per_image, state_dict_bytes
 from fedshift.federation.layout import Layout
 from fedshift.methods.fdse.block import ChannelBias, DepthwiseLinear, DSEBlock
 from fedshift.methods.hfedf.autoencoder import Autoencoder
@@ -28,6 +30,50 @@ from fedshift.models.layers.blocks import AdaptiveAverage
 from fedshift.planning.costs import taking_part
 from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
+
+MEGA, MIB = 1e6, 2**20
+NORMALISED = 4  # operations for each number that batch normalisation passes, as thop counts
+
+
+def network(spec: RunSpec) -> nn.Module | None:
+    """The run's network on the meta device; None where only its images tell the classes."""
+    classes = len(get("datasets", spec.data.dataset).classes)
+    with shapes_only():
+        return spec.method.build().model(spec.model.build(classes, spec.data.input_px)) if classes else None
+
+
+def normalised(model: nn.Module, px: int) -> int:
+    """Numbers that batch normalisation passes in one image of `px`; `model` on the meta device."""
+    passed: list[int] = []
+
+    def count(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        passed.append(output.numel())
+
+    kinds = (nn.BatchNorm1d, nn.BatchNorm2d)
+    hooks = [part.register_forward_hook(count) for part in model.modules() if isinstance(part, kinds)]
+    with torch.no_grad():
+        model.eval()(torch.empty(1, 3, px, px, device="meta"))
+    for hook in hooks:
+        hook.remove()
+    return sum(passed)
+
+
+@functools.cache
+def counts(text: str) -> dict[str, float]:
+    """Of a spec, as JSON; NaN where only its images tell the classes."""
+    spec = RunSpec.model_validate_json(text)
+    model, px = network(spec), spec.data.input_px
+    if model is None:
+        return {}
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    macs = macs_per_image(model, px)
+    passed = NORMALISED * normalised(model, px)
+    return {
+        "parameters": parameters / MEGA,
+        "state_dict": state_dict_bytes(model) / MIB,
+        "macs": macs / MEGA,
+        "macs_norm": (macs + passed) / MEGA,
+    }
 
 
 class Piece(NamedTuple):

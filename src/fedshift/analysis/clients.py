@@ -1,0 +1,180 @@
+"""What figures and claims show beside tables: metrics by client and predictions by confidence, in the round
+that tables report, and numbers that methods record (fedshift.federation.records).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from fedshift.analysis import values
+from fedshift.analysis.collected import OWN_SPLIT, Collected, diagnostics
+from fedshift.analysis.metrics.base import Array, Metric
+from fedshift.analysis.quantities import CLIENTS, by_place, named, own, selected_by_place
+from fedshift.analysis.values import PLACE, ROUND
+from fedshift.common.registry import get
+from fedshift.experiments.column import recorded_of
+from fedshift.experiments.protocols import Rule
+from fedshift.storage.workspace import Workspace
+
+DOMAINS = "domains"  # of a client: its name, several joined by "+"
+
+
+def by_client(collected: Collected, metric: str, rule: Rule | None = None) -> pd.DataFrame:
+    """A row for each client of each finished run: keys, round, client, DOMAINS, value (fractions in percent),
+    in the round that `rule` chooses, by default the protocol's.
+
+    The value is on the client's own samples (`fedshift.federation.records.own_split`); a client without any
+    has no row. The mean of a rule that takes several rounds (`last_third`) has none: its last round stands
+    for it.
+    """
+    kind: type[Metric] = get("metrics", metric)
+    rounds = selected_by_place(collected, rule)[ROUND]
+    parts = [own(part).merge(rounds, on=ROUND) for part in values.reported(collected, kind)]
+    frame = pd.concat(parts or [rounds.assign(client=0, value=0.0)[:0]])[[*ROUND, "client", "value"]]
+    frame["value"] *= 100 if kind.percent else 1
+    return named(collected, frame).merge(domains(collected), on=[*collected.keys, "client"])
+
+
+def left_out(collected: Collected, metric: str, rule: Rule | None = None) -> pd.Series[str]:
+    """For each planned run, by the index of `runs`: "2 of 3" where a metric has values on 2 of its 3 clients
+    only; "" elsewhere, and where the run is not finished or has no statistics for the metric.
+    """
+    if (metric, CLIENTS) not in collected.aggregated:
+        by_place(collected, [f"{metric}.id"])
+    rounds = selected_by_place(collected, rule)[ROUND]
+    counts = rounds.join(collected.aggregated[metric, CLIENTS], on=ROUND).set_index(PLACE)[CLIENTS]
+    total = collected.runs["clients"].str.len()
+    few = counts[counts < total[counts.index]]
+    texts = few.astype(int).astype(str) + " of " + total[few.index].astype(int).astype(str)
+    return texts.reindex(collected.runs.index, fill_value="")
+
+
+def domains(collected: Collected) -> pd.DataFrame:
+    """A row for each client of each finished run: keys, client, DOMAINS."""
+    finished = collected.runs[collected.runs["state"] == "finished"]
+    each = finished[[*collected.keys, "clients"]].explode("clients", ignore_index=True)
+    names = [" + ".join(client["domains"]) for client in each["clients"]]
+    numbers = pd.Series([client["client"] for client in each["clients"]], each.index, dtype="int64")
+    return each[collected.keys].assign(client=numbers, **{DOMAINS: names})
+
+
+def leading(collected: Collected, metric: str, rule: Rule | None = None) -> pd.Series[float]:
+    """For each planned run, by the index of `runs`: the share of its clients (percent) on which its row is
+    the best of all rows that are planned at the same place on all axes; equals lead together. NaN at a place
+    where one of these has no value, or where there is one row alone. An adapted row, which is of no client,
+    has none and is beside nobody.
+    """
+    keys, runs = collected.keys, collected.runs
+    frame = by_client(collected, metric, rule)
+    better = get("metrics", metric).better
+    groups = frame.groupby([*keys[1:], "client"], dropna=False)["value"]
+    best = groups.transform("max" if better == "higher" else "min")
+    frame["leads"] = 100.0 * (frame["value"] == best)
+    shares = frame.groupby(keys, dropna=False)["leads"].mean().reset_index()
+    found = runs[keys].merge(shares, on=keys, how="left").set_axis(runs.index).assign(every=0)
+    place = found[runs["adaptation"].isna()].groupby([*keys[1:], "every"], dropna=False)["leads"]
+    planned = place.transform("size")
+    return found["leads"].where((place.transform("count") == planned) & (planned > 1))
+
+
+class Confidences(NamedTuple):
+    """Of a set of samples, by confidence [BINS] (fedshift.federation.records): how many were wrong, how
+    many right, and the sum of their confidences.
+    """
+
+    wrong: Array
+    right: Array
+    confidence: Array
+
+
+def confidences(collected: Collected, where: str) -> Mapping[str, Confidences]:
+    """Row -> the confidences of all its finished runs together, each sample with the same weight; where: `id`
+    (the clients' own samples) or `ood` (the held-out domain). Rows without statistics are left out.
+    """
+    rounds = selected_by_place(collected)[ROUND].assign(shown=True)
+    sums: dict[str, Confidences] = {}
+    for frame, arrays in values.sets(collected, Confidences._fields):
+        of = frame["split"] == frame[OWN_SPLIT]
+        if where == "ood":
+            of = (frame["split"] == "target") & (frame["client"] == -1)
+        shown = frame[ROUND].merge(rounds, on=ROUND, how="left")["shown"].notna().to_numpy() & of.to_numpy()
+        methods = frame[PLACE].map(collected.runs["method"])
+        for method in map(str, pd.unique(methods[shown])):
+            rows = shown & (methods == method).to_numpy()
+            part = Confidences(*(arrays[name][rows].sum(0) for name in Confidences._fields))
+            sums[method] = Confidences(*map(np.add, sums[method], part)) if method in sums else part
+    return sums
+
+
+SHARES = ("weights", "gradalign")  # the clients' weights in the server's step, as methods call them
+INDEX = "place"  # of a number in its tensor, as the file of diagnostics has it in `index`
+
+
+def of_clients(workspace: Workspace, collected: Collected, name: str) -> pd.DataFrame:
+    """What a diagnostic says of each client after each round: keys, round, client, DOMAINS, INDEX, value
+    (SHARES in percent).
+    """
+    frame = diagnostics(workspace, collected.experiment.name, name).rename(columns={"index": INDEX})
+    frame["value"] = frame["value"].astype(float) * (100 if name in SHARES else 1)
+    return frame.merge(domains(collected), on=[*collected.keys, "client"])
+
+
+def recorded_by_round(workspace: Workspace, collected: Collected, text: str) -> pd.DataFrame:
+    """A number of each run after each round, as `recorded.<text>` names it: keys, round, value.
+
+    spread: the standard deviation over clients (n), of vectors the root mean square distance from their mean;
+    range: the largest less the smallest; of=<domain>: the value of the client that holds this domain;
+    apart=<axis>: the mean distance (Euclidean, over clients) from the runs that differ in this axis alone.
+    """
+    name, what, value = recorded_of(text)
+    frame = of_clients(workspace, collected, name)
+    keys = [*collected.keys, "round"]
+    groups = frame.groupby(keys, dropna=False)
+    if what == "range":
+        return (groups["value"].max() - groups["value"].min()).reset_index()
+    if what == "of":
+        return frame[frame[DOMAINS] == value][[*keys, "value"]]
+    if what == "apart":
+        return _apart(frame, keys, value)
+    places = frame.groupby([*keys, INDEX], dropna=False)["value"].var(ddof=0)
+    return (places.groupby(keys, dropna=False).sum() ** 0.5).rename("value").reset_index()
+
+
+def last_recorded(workspace: Workspace, collected: Collected, text: str) -> pd.Series[float]:
+    """The same after the last round, for each planned run by the index of `runs`; NaN where nothing was
+    recorded.
+    """
+    frame = recorded_by_round(workspace, collected, text).sort_values("round")
+    ends = frame.drop_duplicates(collected.keys, keep="last").drop(columns="round")
+    runs = collected.runs
+    return runs[collected.keys].merge(ends, on=collected.keys, how="left").set_axis(runs.index)["value"]
+
+
+def _apart(frame: pd.DataFrame, keys: list[str], axis: str) -> pd.DataFrame:
+    """Mean distance of each run from those that differ from it on one axis alone, client by client in their
+    order.
+    """
+    if frame.empty:
+        return frame[[*keys, "value"]]
+    wide = frame.set_index([*keys, "client", INDEX])["value"].unstack(["client", INDEX])
+    others = [key for key in keys if key != axis]
+    distances = functools.partial(_distances, clients=frame["client"].nunique())
+    parts = [
+        pd.Series(distances(rows.to_numpy()), rows.index)
+        for _, rows in wide.groupby(level=others, dropna=False)
+    ]
+    return pd.concat(parts).rename("value").reset_index()
+
+
+def _distances(rows: np.ndarray, clients: int) -> np.ndarray:
+    """[runs] Of each row the mean distance from the others: over clients, each a vector."""
+    if len(rows) < 2:
+        return np.full(len(rows), np.nan)
+    apart = (rows[:, None] - rows[None]).reshape(len(rows), len(rows), clients, -1)
+    distances = np.linalg.norm(apart, axis=-1).mean(-1)
+    return np.asarray(distances.sum(1) / (len(rows) - 1))

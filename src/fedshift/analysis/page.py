@@ -1,0 +1,332 @@
+"""The tables of an experiment as pages: the long table of cells laid out as methods by columns, headings,
+numbers as text, footnotes; Markdown, CSV, and the templates of HTML pages.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import jinja2
+import pandas as pd
+
+from fedshift.analysis import quantities as aggregation
+from fedshift.analysis.verdicts import OUTCOMES, WORDS
+from fedshift.common.registry import get
+from fedshift.experiments.column import COSTS, REACHED, RELATIVE, column, recorded_of
+from fedshift.experiments.schema import METRIC
+
+FINER = 2  # digits more of what is no percentage, such as a loss
+DIGITS = 3  # of costs
+
+
+def heading(text: str) -> str:
+    """What tables call a column: "ood", "gain in ood", "M parameters", "rounds to ood 60", "local.lr"."""
+    own = column(text)
+    name = {
+        "quantity": lambda: aggregation.heading(own.name),
+        "cost": lambda: COSTS[own.name],
+        "setting": lambda: own.name,
+        "recorded": lambda: " ".join(filter(None, recorded_of(own.name))),
+        "leads": lambda: f"% of clients led in {own.name}",
+        "layer": lambda: f"layer {own.name.partition('.')[2]}",
+        "evaluated": lambda: _evaluated(own.name),
+    }.get(own.kind, lambda: f"{REACHED[own.kind]} to {own.name.replace('=', ' ')}")()
+    return f"{RELATIVE[own.relative]} {name}" if own.relative else name
+
+
+def _evaluated(name: str) -> str:
+    evaluation, _, number = name.partition(".")
+    return str(get("evaluations", evaluation).quantities[number])
+
+
+def in_percent(text: str) -> bool:
+    """Whether a column holds percentages, or differences of them."""
+    own = column(text)
+    return own.kind == "quantity" and own.relative != "ratio" and aggregation.in_percent(own.name)
+
+
+def form(text: str, digits: int) -> Callable[[float], str]:
+    """How numbers of a column are written; digits: those of percentages in the table."""
+    own = column(text)
+    if own.kind == "setting":
+        return "{:g}".format
+    if own.kind == "layer":
+        return "{:,.0f} parameters".format
+    places = digits if in_percent(text) else digits + FINER if own.kind == "quantity" else DIGITS
+    return f"{{:.{places}f}}".format
+
+
+FEWER, REMARK, CLIENTS = (
+    "†",
+    "‡",
+    "¶",
+    # beside a mean over fewer values than its neighbours'; beside a printed number that is not taken as it
+    # stands; beside a value of fewer clients than take part
+)
+MARK = "§"  # beside a mean of which a run or more are archived
+ORIENTATION = (
+    "Orientation: the paper's number for another experiment than the row's, so no difference is shown: {}."
+)
+
+
+def footnotes(tables: Sequence[pd.DataFrame]) -> list[str]:
+    """A sentence for each kind of remark in the tables of `fedshift.analysis.tables.cells`; each reason comes
+    once.
+    """
+    cells = (
+        pd.concat([table[["method", "fewer", "clients", "differs", "remark", "spread"]] for table in tables])
+        if tables
+        else None
+    )
+    if cells is None:
+        return []
+    reasons = cells.assign(differs=cells["differs"].str.split("; ")).explode("differs")
+    lines = []
+    if differs := _by_text(reasons, "differs"):
+        lines.append(ORIENTATION.format(differs))
+    if few := _by_text(cells, "fewer"):
+        lines.append(f"{FEWER} A mean over fewer values than others in its column: {few}.")
+    if few := _by_text(cells, "clients"):
+        lines.append(
+            f"{CLIENTS} Clients with a value: {few}. The others have no test image, or the metric is not "
+            "defined on theirs."
+        )
+    if remarks := _by_text(cells, "remark"):
+        lines.append(f"{REMARK} On the printed number: {remarks}.")
+    if spread := _by_text(cells, "spread"):
+        lines.append(f"Printed spread: {spread}.")
+    return lines
+
+
+def _by_text(cells: pd.DataFrame, column: str) -> str:
+    """ "a (method, method); b": each text once, with its methods, unless these are all of the tables."""
+    noted = cells[cells[column] != ""]
+    groups = noted.groupby(column, sort=False, observed=True)["method"].unique()
+    every = cells["method"].nunique()
+    return "; ".join(
+        str(text) if len(methods) == every else f"{text} ({', '.join(map(str, methods))})"
+        for text, methods in groups.items()
+    )
+
+
+T = TypeVar("T")
+MISSING = "missing"
+PLAIN = ("target", "data.dataset")  # axes whose values need no word before them
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The texts of one cell: ours, the published value, ours minus it with its interval, and the verdict; or
+    the value of another experiment; "" where there is none.
+    """
+
+    ours: str
+    paper: str = ""
+    difference: str = ""
+    verdict: str = ""
+    orientation: str = ""
+
+
+@dataclass(frozen=True)
+class Grid(Generic[T]):
+    """A block of a table: `columns` holds one tuple of headings per column, `rows` a method's entries in that
+    order.
+    """
+
+    caption: str
+    columns: list[tuple[str, ...]]
+    rows: list[tuple[str, list[T]]]
+
+
+def grids(cells: pd.DataFrame) -> list[Grid[Entry]]:
+    """The cells in words."""
+    return laid_out(cells, _entry, Entry(""))
+
+
+def laid_out(
+    cells: pd.DataFrame, entry: Callable[[Mapping[Hashable, Any], Callable[[float], str]], T], nothing: T
+) -> list[Grid[T]]:
+    """One grid per value of the first axis where columns have several axes, else one in all. What stands in a
+    place is `entry` of the cell and of how its numbers are written (percentages with two decimals where the
+    paper has two), `nothing` without a cell.
+    """
+    axes = list(cells.columns[1 : list(cells.columns).index("mean")])
+    percent = cells.loc[cells["metric"].astype(str).map(in_percent), ["published", "orientation"]]
+    digits = 2 if (percent.mul(10).round(6) % 1 > 0).any(axis=None) else 1
+    parts = [("", cells)]
+    if len(axes) >= 3:
+        groups = cells.groupby(axes[0], observed=True)
+        parts, axes = [(_heading(axes[0], value), part) for value, part in groups], axes[1:]
+    return [_grid(caption, part, axes, digits, entry, nothing) for caption, part in parts]
+
+
+def _grid(
+    caption: str,
+    cells: pd.DataFrame,
+    axes: list[str],
+    digits: int,
+    entry: Callable[[Mapping[Hashable, Any], Callable[[float], str]], T],
+    nothing: T,
+) -> Grid[T]:
+    """One caption's cells as rows of methods and columns of axis values and metrics."""
+    columns = list(cells[axes].drop_duplicates().sort_values(axes).itertuples(index=False, name=None))
+    entries: dict[object, dict[tuple[Any, ...], T]] = {}
+    for row in cells.sort_values("method", kind="stable").to_dict("records"):
+        place = tuple(row[axis] for axis in axes)
+        entries.setdefault(row["method"], {})[place] = entry(row, form(row["metric"], digits))
+    rows = [
+        (str(method), [own.get(column, nothing) for column in columns]) for method, own in entries.items()
+    ]
+    headings = [tuple(map(_heading, axes, column)) for column in columns]
+    return Grid(caption, headings, rows)
+
+
+def _heading(axis: str, value: object) -> str:
+    """The heading of an axis value: targets and data sets without the axis before them."""
+    if axis == METRIC:
+        return heading(str(value))
+    return str(value) if axis in PLAIN else f"{axis} = {value}"
+
+
+def _entry(cell: Mapping[Hashable, Any], text: Callable[[float], str]) -> Entry:
+    """A cell in words: ours, the paper's, their difference, and what is for orientation only."""
+    ours = _spread(cell["mean"], cell["std"], text) or MISSING
+    if cell["text"]:
+        return Entry(f"{cell['text']}: {ours}", cell["published_text"], verdict=cell["verdict"])
+    if 0 < cell["seeds"] < cell["planned"]:
+        ours += f" ({cell['seeds']:.0f}/{cell['planned']:.0f})"
+    if ours != MISSING:
+        ours += (FEWER if cell["fewer"] else "") + (MARK if cell["archived"] else "")
+    ours += CLIENTS if cell["clients"] else ""
+    difference = "" if pd.isna(cell["difference"]) else _signed(text(cell["difference"]))
+    if not pd.isna(cell["low"]):
+        difference += f" [{_signed(text(cell['low']))}, {_signed(text(cell['high']))}]"
+    paper, orientation = (
+        _spread(cell[name], cell[f"{name}_std"], text, REMARK if cell["remark"] else "")
+        for name in ("published", "orientation")
+    )
+    return Entry(ours, paper, difference, cell["verdict"], orientation)
+
+
+def _signed(text: str) -> str:
+    """With its sign, and none of a zero's: "+0.3", "+0.0"."""
+    return text if float(text) < 0 else f"+{text.removeprefix('-')}"
+
+
+def _spread(mean: float, std: float, text: Callable[[float], str], mark: str = "") -> str:
+    if pd.isna(mean):
+        return ""
+    return f"{text(mean)}{mark}" + ("" if pd.isna(std) else f" ± {text(std)}")
+
+
+# What a line of a table of verdicts, comparisons or sentences holds.
+Line = tuple[str, ...]
+Block = tuple[str, list[Grid[Entry]]]  # a table under its title
+SENTENCE: Line = ("sentence", "says it of", *OUTCOMES, "not here", "in words")
+VERDICT: Line = ("printed table", "compared", *WORDS, "rms distance", "median half-width")
+CLAIM: Line = (
+    "comparison",
+    "says",
+    "paper",
+    "on print",
+    "verdict",
+    "ours: mean difference [95% interval], seeds",
+    "in words",
+)
+
+
+def template(name: str) -> jinja2.Template:
+    """A template of `templates/`; what it fills in is escaped."""
+    return _environment().get_template(name)
+
+
+@functools.cache
+def _environment() -> jinja2.Environment:
+    loader = jinja2.PackageLoader("fedshift.analysis")
+    environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.globals |= {
+        "headings": _headings, "verdict_headings": VERDICT, "claim_headings": CLAIM,
+        "group_headings": SENTENCE,
+        "number": number,
+    }  # fmt: skip
+    return environment
+
+
+def csv(table: pd.DataFrame) -> str:
+    """The rows of a table, numbers to four digits; without the column `clients` where nothing is in it."""
+    if "clients" in table and table["clients"].eq("").all():
+        table = table.drop(columns="clients")
+    return str(table.to_csv(index=False, float_format="%.4f"))
+
+
+def number(value: float) -> str:
+    """Three digits or so, thousands set apart; a dash for what was not measured."""
+    if value is None or value != value:
+        return "–"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def blocks(tables: Iterable[tuple[str, pd.DataFrame]]) -> list[Block]:
+    """Titles and cells, laid out for the pages."""
+    return [(title, grids(cells)) for title, cells in tables]
+
+
+def markdown(
+    tables: Sequence[Block],
+    notes: list[str],
+    title: str = "",
+    verdicts: Sequence[Line] = (),
+    claims: Sequence[Line] = (),
+    groups: Sequence[Line] = (),
+) -> str:
+    """Tables under their titles; a method that the paper prints has three further lines, the published
+    values, the differences and the verdicts, or one, the values printed for another experiment.
+    """
+    parts = [f"# {title}"] if title else []
+    for name, grids_of in tables:
+        parts.append(f"## {name}")
+        for block in grids_of:
+            parts += [f"**{block.caption}**"] if block.caption else []
+            parts.append(_lines(block))
+    if verdicts:
+        parts += ["## Verdicts", piped([VERDICT, *verdicts], ["-" * len(heading) for heading in VERDICT])]
+    if claims:
+        parts += ["## Comparisons", piped([CLAIM, *claims], ["-" * len(heading) for heading in CLAIM])]
+        parts += ["## Sentences", piped([SENTENCE, *groups], ["-" * len(heading) for heading in SENTENCE])]
+    return "\n\n".join([*parts, "\n".join(f"- {note}" for note in notes)]) + "\n"
+
+
+def _headings(columns: list[tuple[str, ...]]) -> list[list[tuple[str, int]]]:
+    """Per level of the columns' headings: each text with the number of columns that it spans."""
+    levels = []
+    for depth in range(1, len(columns[0]) + 1):
+        groups = itertools.groupby(column[:depth] for column in columns)
+        levels.append([(prefix[-1], len(list(group))) for prefix, group in groups])
+    return levels
+
+
+def _lines(block: Grid[Entry]) -> str:
+    """A grid as Markdown: a line for ours, one for the paper's, one for the difference."""
+    lines = [["method", *(" ".join(column) for column in block.columns)]]
+    for method, entries in block.rows:
+        lines.append([method, *(entry.ours for entry in entries)])
+        if any(entry.paper for entry in entries):
+            lines.append(["· paper", *(entry.paper for entry in entries)])
+            lines.append(["· difference", *(entry.difference for entry in entries)])
+        if any(entry.verdict for entry in entries):
+            lines.append(["· verdict", *(entry.verdict for entry in entries)])
+        if any(entry.orientation for entry in entries):
+            lines.append(["· orientation", *(entry.orientation for entry in entries)])
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
+    return piped([[line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])] for line in lines], rule)
+
+
+def piped(lines: Sequence[Sequence[str]], rule: Sequence[str]) -> str:
+    """Lines of text as a table of Markdown; the first has the headings, `rule` stands below it."""
+    escaped = [[cell.replace("|", "\\|") for cell in line] for line in lines]
+    return "\n".join(f"| {' | '.join(line)} |" for line in [escaped[0], rule, *escaped[1:]])

@@ -1,0 +1,359 @@
+"""Report: tables, figures, partitions, costs and provenance of experiments, in one offline HTML file.
+
+A table's files are small and lie within the page; a figure's are those of `fedshift figure`, where it has
+drawn them.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from fedshift.analysis.claims import words as claim_words
+from fedshift.analysis.claims.judge import verdicts as judge_claims
+from fedshift.analysis.collected import Collected, read
+from fedshift.analysis.columns import sent
+from fedshift.analysis.figures.base import Axis, Plot, plots
+from fedshift.analysis.figures.draw import svg
+from fedshift.analysis.latex import text
+from fedshift.analysis.notes import notes
+from fedshift.analysis.page import blocks, csv, footnotes, template
+from fedshift.analysis.quantities import curves, selected
+from fedshift.analysis.tables import judged
+from fedshift.analysis.verdicts import summaries as verdict_lines
+from fedshift.archive.machine import hardware
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import sha256_file, write_json, write_text
+from fedshift.common.version import __version__, commit
+from fedshift.data.partition import partition_hash
+from fedshift.spec import RunSpec
+from fedshift.storage.workspace import Workspace
+
+FIGURE = {"SVG": "svg", "PDF": "pdf", "PNG": "png", "CSV": "csv"}
+
+
+@dataclass(frozen=True)
+class Download:
+    """A link: its word, the name under which a browser keeps the file, and the address."""
+
+    word: str
+    name: str
+    address: str
+
+
+def of_tables(collected: Collected, tables: Mapping[str, pd.DataFrame]) -> list[list[Download]]:
+    """For each table (name -> cells) CSV and LaTeX, as data addresses."""
+    return [
+        [
+            _within("CSV", f"{name}.csv", "text/csv", csv(cells)),
+            _within("LaTeX", f"{name}.tex", "application/x-tex", text(collected, name, cells)),
+        ]
+        for name, cells in tables.items()
+    ]
+
+
+def of_figure(folder: Path, name: str, page: Path) -> list[Download]:
+    """A figure's files in `folder`, as addresses relative to the page; those that are not there are left
+    out.
+    """
+    files = {word: folder / f"{name}.{suffix}" for word, suffix in FIGURE.items()}
+    return [
+        Download(word, file.name, Path(os.path.relpath(file, page.parent)).as_posix())
+        for word, file in files.items()
+        if file.is_file()
+    ]
+
+
+def _within(word: str, name: str, kind: str, content: str) -> Download:
+    return Download(word, name, data_address(f"{kind};charset=utf-8", content.encode()))
+
+
+def data_address(kind: str, content: bytes) -> str:
+    """The address of a file that lies within the page; kind: its MIME type."""
+    return f"data:{kind};base64,{base64.b64encode(content).decode()}"
+
+
+Summary = dict[str, Any]
+SHOWN = ("dataset", "method", "target", "clients", "environment", "hashes", "costs")
+
+
+def summaries(workspace: Workspace, collected: Collected) -> dict[str, Summary]:
+    """What the page says (SHOWN) of the summary of each finished run, by digest: from its
+    directory, or from a pack's stamp, which a clone has.
+
+    Equal parts of summaries are one object: thousands of runs share an environment.
+    """
+    known: dict[str, Any] = {}
+
+    def shown(summary: Summary) -> Summary:
+        return {name: known.setdefault(json.dumps(summary[name]), summary[name]) for name in SHOWN}
+
+    runs = collected.runs[collected.runs["state"] == "finished"]
+    directories = [workspace.run_at(run) for run in runs["run"]]
+    by_run = {run.digest: shown(summary) for run in directories if (summary := run.summary()) is not None}
+    digests = {run.digest for run in directories}
+    if len(by_run) < len(digests):
+        for stamp in workspace.packs():
+            told = stamp.finished().items()
+            by_run |= {digest: shown(summary) for digest, summary in told if digest in digests}
+    return by_run
+
+
+def costs(collected: Collected, by_run: dict[str, Summary]) -> pd.DataFrame:
+    """One row per method: means over its finished runs of id, ood (percent), MB, forward and backward GMAC,
+    seconds; its highest memory (MB).
+
+    NaN: what was not counted, and MB where one client holds all images and nothing travels. GMAC: what
+    training took, all networks of the method; a backward pass is counted as two forward ones.
+    """
+    runs = collected.runs[collected.runs["state"] == "finished"].copy()
+    runs = runs.merge(selected(collected)[[*collected.keys, "id", "ood"]], on=collected.keys, how="left")
+    counted = [by_run.get(digest, {}).get("costs", {}) for digest in runs["digest"]]
+    runs["up"], runs["down"] = sent(runs, "up"), sent(runs, "down")
+    runs["sent"] = runs["up"] + runs["down"]
+    runs["mmacs_image"] = runs["macs_per_image"] / 1e6
+    for name, factor in (("forward", 1), ("backward", 2)):
+        passes = pd.Series([cost.get(f"{name}_passes") for cost in counted], runs.index, dtype=float)
+        runs[f"gmacs_{name}"] = passes * factor * runs["macs_per_image"] / 1e9
+    means = ["id", "ood", "up", "down", "sent", "mmacs_image", "gmacs_forward", "gmacs_backward", "seconds"]
+    groups = runs.groupby("method", sort=False)
+    table = groups[means].mean().assign(memory=groups["peak_memory_mb"].max(), runs=groups.size())
+    return table.reset_index()
+
+
+def partitions(workspace: Workspace, collected: Collected, by_run: dict[str, Summary]) -> dict[str, Path]:
+    """Pictures of who holds what, of the first seed, each under what it shows: scheme, its parameters and the
+    held-out domain.
+
+    Methods share partitions; a picture is left out where it is absent, or where a run of other code was
+    trained on another partition.
+    """
+    pictures: dict[str, Path] = {}
+    runs = collected.runs.sort_values("seed", kind="stable") if "seed" in collected.keys else collected.runs
+    for row in runs.to_dict("records"):
+        if (summary := by_run.get(row["digest"])) is None:
+            continue
+        split = json.loads(row["spec"])["partition"]
+        held_out = [f"held out: {summary['target']}"] if summary["target"] else []
+        settings = [f"{key} = {value}" for key, value in split["params"].items()]
+        title = ", ".join([split["scheme"], *settings, *held_out])
+        path = workspace.partition(RunSpec.model_validate_json(row["spec"]).partition_name)
+        picture = path.with_suffix(".png")
+        there = title not in pictures and path.is_file() and picture.is_file()
+        if there and summary["hashes"]["partition"] == partition_hash(path):
+            pictures[title] = picture
+    return pictures
+
+
+def provenance(by_run: dict[str, Summary]) -> dict[str, list[tuple[str, int]]]:
+    """Source of the numbers -> its values, each with the number of runs: code by method, versions, hardware,
+    data.
+    """
+    runs = list(by_run.values())
+    environments = [run["environment"] for run in runs]
+    return {
+        "commit": _counted(f"{run['method']} {_commit(run)}" for run in runs),
+        "images": _counted(f"{run['dataset']} {run['hashes'].get('prepared', '?')[:16]}" for run in runs),
+        "versions": _counted(
+            f"Python {environment.get('python', '?')}, "
+            + ", ".join(f"{name} {number}" for name, number in environment.get("versions", {}).items())
+            for environment in environments
+        ),
+        "hardware": _counted(
+            f"{hardware(environment)}, host {environment.get('host', '?')}" for environment in environments
+        ),
+    }
+
+
+def _commit(run: Summary) -> str:
+    """The first digits of the commit that trained a run, `+` where files differed from it."""
+    commit = str(run["environment"].get("commit") or "of no known commit")
+    return commit[:7] + "+" * (" with " in commit) if commit[0] != "o" else commit
+
+
+def _counted(values: Iterable[str]) -> list[tuple[str, int]]:
+    return sorted(Counter(values).items())
+
+
+def listed(collected: Collected, by_run: dict[str, Summary]) -> list[dict[str, Any]]:
+    """Directory, seconds, and the first digits of the content hashes of each finished run."""
+    rows = []
+    runs = collected.runs[collected.runs["state"] == "finished"].drop_duplicates("run")
+    for directory, digest in zip(runs["run"], runs["digest"], strict=True):
+        if run := by_run.get(digest):
+            short = {name: value[:12] for name, value in run["hashes"].items()}
+            hashes = {
+                "partition": short.get("partition"),
+                "prepared": short.get("prepared"),
+                "weights": short.get("weights_last"),
+            }
+            rows.append({"directory": directory, "seconds": run["costs"]["seconds"], **hashes})
+    return rows
+
+
+def unfinished(collected: Collected) -> pd.DataFrame:
+    """Runs that are missing or failed, counted: state, reason, method, then values of each axis; n."""
+    runs = collected.runs[collected.runs["state"] != "finished"].fillna({"failure": ""})
+    axes = [key for key in collected.keys if key != "method"]
+    listed = {axis: (axis, lambda values: ", ".join(map(str, dict.fromkeys(values)))) for axis in axes}
+    groups = runs.groupby(["state", "failure", "method"], sort=False)
+    return groups.agg(n=("run", "size"), **listed).reset_index()
+
+
+COSTS = {"sent": "sent and received in a run (MB)", "seconds": "duration of a run (s)"}
+INCH = 96  # pixels
+
+
+def write(workspace: Workspace, names: Sequence[str], name: str) -> Path:
+    """Write results/report/<name>/index.html, and two files for DVC next to it: scores.json (experiment ->
+    method -> id, ood in percent, runs) and curves.csv (id and ood after each round).
+
+    An experiment that was not collected is named as absent. Raises FedshiftError where none was.
+    """
+    present = [name for name in names if workspace.metrics(name).is_file()]
+    if not present:
+        raise FedshiftError(
+            workspace.metrics(names[0]).parent,
+            "no runs have been collected",
+            f"Run `fedshift collect {names[0]}` first.",
+        )
+    collected = [read(workspace, name) for name in present]
+    title = collected[0].experiment.title if len(names) == 1 else f"{len(names)} experiments"
+    path, card = workspace.report(name) / "index.html", workspace.scorecard
+    parts = [_part(workspace, results, path) for results in collected]
+    html = template("report.html.j2").render(
+        title=title,
+        version=__version__,
+        commit=commit(),
+        scorecard=os.path.relpath(card, path.parent) if card.is_file() else "",
+        parts=parts,
+        absent=[name for name in names if name not in present],
+        finished=_finished(collected),
+    )
+    write_text(path, html)
+    write_json(
+        path.with_name("scores.json"), {part["experiment"].name: _scores(part["costs"]) for part in parts}
+    )
+    write_text(path.with_name("curves.csv"), pd.concat(map(_curves, collected)).to_csv(index=False))
+    return path
+
+
+def _curves(collected: Collected) -> pd.DataFrame:
+    """Columns panel (experiment and axes), method, round, id and ood (percent, mean over seeds)."""
+    frame = curves(collected)
+    axes = [frame[key] for key in collected.keys if key not in ("method", "seed")]
+    places = zip([collected.experiment.name] * len(frame), *axes, strict=True)
+    panel = [", ".join(str(part) for part in place if not pd.isna(part)) for place in places]
+    by = ["panel", "method", "round"]
+    means = frame.assign(panel=panel).groupby(by, sort=False)[["id", "ood"]].mean()
+    return means.round(2).reset_index()
+
+
+def _part(workspace: Workspace, collected: Collected, page: Path) -> dict[str, Any]:
+    """What the page says of an experiment."""
+    experiment, known = collected.experiment, summaries(workspace, collected)
+    verdicts = judge_claims(workspace, collected)
+    runs = collected.runs if experiment.train else collected.runs[:0]
+    counts = runs["state"].value_counts()
+    file = workspace.root / "experiments" / f"{experiment.name}.yaml"
+    part: dict[str, Any] = {
+        "experiment": experiment,
+        "anchor": experiment.name.replace("/", "-"),
+        "counts": {
+            "runs": len(runs),
+            **{state: int(counts.get(state, 0)) for state in ("finished", "failed", "missing")},
+        },
+        "axes": [key for key in collected.keys if key != "method"],
+        "unfinished": unfinished(collected).to_dict("records") if collected.missing else [],
+        "file": f"{file.relative_to(workspace.root)}, sha256 {sha256_file(file)[:16]}",
+        "notes": [*claim_words.footnotes(verdicts), *notes(collected)],
+        "claims": claim_words.lines(verdicts),
+        "groups": claim_words.sentence_lines(workspace, verdicts),
+        **{name: [] for name in ("tables", "downloads", "verdicts")},
+        **{name: [] for name in ("figures", "partitions", "costs", "runs")},
+        "undrawn": {},
+    }
+    if not known and experiment.train:
+        return part
+    tables = judged(workspace, collected)
+    titled = [(experiment.tables[name].title or name, table) for name, table in tables.items()]
+    part |= {
+        "tables": blocks(titled),
+        "downloads": of_tables(collected, tables),
+        "verdicts": verdict_lines(pd.concat([*tables.values()])) if tables else [],
+        "notes": [*footnotes([*tables.values()]), *part["notes"]],
+    }
+    return {**part, **_measured(workspace, collected, known, page, part["anchor"])} if known else part
+
+
+def _measured(
+    workspace: Workspace, collected: Collected, known: dict[str, Summary], page: Path, anchor: str
+) -> dict[str, Any]:
+    """What the page says of an experiment's runs: figures, partitions, costs, where numbers come from."""
+    spent, drawn = costs(collected, known), workspace.figures(collected.experiment.name)
+    possible, impossible = plots(workspace, collected)
+    return {
+        "figures": [
+            _figure(plot) | {"downloads": of_figure(drawn, name, page)} for name, plot in possible.items()
+        ],
+        "undrawn": {name: str(error) for name, error in impossible.items()},
+        "partitions": [
+            {"text": title, "image": data_address("image/png", picture.read_bytes())}
+            for title, picture in partitions(workspace, collected, known).items()
+        ],
+        "costs": spent.to_dict("records"),
+        "against_costs": _figure(against_costs(collected, spent)),
+        "provenance": provenance(known),
+        "runs": listed(collected, known),
+    }
+
+
+def _scores(costs: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Of each method: id, ood, runs; what was not measured is left out."""
+    columns = {"id": "id", "ood": "ood", "finished": "runs"}
+    return {
+        row["method"]: {
+            name: round(row[column], 4) for name, column in columns.items() if row[column] == row[column]
+        }
+        for row in costs
+    }
+
+
+def _figure(plot: Plot) -> dict[str, Any]:
+    """A figure as the page has it: title, note, alternative text, picture, and the pixels it needs."""
+    image = data_address("image/svg+xml", svg(plot).encode())
+    columns = max([1, *plot.frame.groupby(["row", "y_axis"])["panel"].nunique()])
+    words = {"title": plot.title, "note": plot.note, "text": plot.text}
+    return {
+        **words,
+        "image": image,
+        "width": round(INCH * plot.size[0] * columns),
+        "photo": bool(plot.pictures),
+    }
+
+
+def against_costs(collected: Collected, costs: pd.DataFrame) -> Plot:
+    """Accuracy of every method against what a run of it sends, where anything travels, and against its
+    seconds; `costs` of fedshift.analysis.report.
+    """
+    metric, name = ("ood", "out-of-distribution") if costs["ood"].notna().any() else ("id", "in-distribution")
+    frame = costs.rename(columns={"method": "label", metric: "y"})
+    frame = frame.melt(["label", "y"], [*COSTS], "panel", "x").dropna(subset="x").replace({"panel": COSTS})
+    x, y = Axis("cost of a run", from_zero=True), Axis(f"{name}\naccuracy (%)")
+    return Plot("Accuracy against cost", frame, x, y, collected.experiment.rows, size=(3.6, 3.0))
+
+
+def _finished(collected: Sequence[Collected]) -> str:
+    """When the last of the runs ended."""
+    times = pd.concat([results.runs["finished"] for results in collected]).dropna()
+    last = times.max() if len(times) else None
+    return f"{datetime.datetime.fromtimestamp(last, datetime.UTC):%Y-%m-%d %H:%M} UTC" if last else ""
