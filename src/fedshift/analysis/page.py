@@ -141,6 +141,11 @@ class Grid(Generic[T]):
     columns: list[tuple[str, ...]]
     rows: list[tuple[str, list[T]]]
 
+    def split(self) -> list[list[tuple[str, list[T]]]]:
+        """The rows with a number of ours, and those without; all of them where none has one."""
+        with_run = [row for row in self.rows if any(entry.ours[:1].isdigit() for entry in row[1])]
+        return [with_run, [row for row in self.rows if row not in with_run]] if with_run else [self.rows, []]
+
 
 def grids(cells: pd.DataFrame) -> list[Grid[Entry]]:
     """The cells in words."""

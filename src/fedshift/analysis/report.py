@@ -11,14 +11,14 @@ import datetime
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from fedshift.analysis.claims import words as claim_words
+from fedshift.analysis.claims.judge import Verdict
 from fedshift.analysis.claims.judge import verdicts as judge_claims
 from fedshift.analysis.collected import Collected, read
 from fedshift.analysis.columns import sent
@@ -29,6 +29,7 @@ from fedshift.analysis.notes import notes
 from fedshift.analysis.page import blocks, csv, footnotes, template
 from fedshift.analysis.quantities import curves, selected
 from fedshift.analysis.tables import judged
+from fedshift.analysis.verdicts import COUNTED, OUTCOMES, WORDS
 from fedshift.analysis.verdicts import summaries as verdict_lines
 from fedshift.archive.machine import hardware
 from fedshift.common.errors import FedshiftError
@@ -38,11 +39,13 @@ from fedshift.data.partition import partition_hash
 from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
 
+COSTS = {"sent": "sent and received in a run (MB)", "seconds": "duration of a run (s)"}
+INCH = 96  # pixels
+LEADING = 4  # methods that the opening names
 FIGURE = {"SVG": "svg", "PDF": "pdf", "PNG": "png", "CSV": "csv"}
 
 
-@dataclass(frozen=True)
-class Download:
+class Download(NamedTuple):
     """A link: its word, the name under which a browser keeps the file, and the address."""
 
     word: str
@@ -209,10 +212,6 @@ def unfinished(collected: Collected) -> pd.DataFrame:
     return groups.agg(n=("run", "size"), **listed).reset_index()
 
 
-COSTS = {"sent": "sent and received in a run (MB)", "seconds": "duration of a run (s)"}
-INCH = 96  # pixels
-
-
 def write(workspace: Workspace, names: Sequence[str], name: str) -> Path:
     """Write results/report/<name>/index.html, and two files for DVC next to it: scores.json (experiment ->
     method -> id, ood in percent, runs) and curves.csv (id and ood after each round).
@@ -281,25 +280,51 @@ def _part(workspace: Workspace, collected: Collected, page: Path) -> dict[str, A
         **{name: [] for name in ("tables", "downloads", "verdicts")},
         **{name: [] for name in ("figures", "partitions", "costs", "runs")},
         "undrawn": {},
+        "sentence": "No run is finished.",
     }
     if not known and experiment.train:
         return part
-    tables = judged(workspace, collected)
+    tables, spent = judged(workspace, collected), costs(collected, known)
     titled = [(experiment.tables[name].title or name, table) for name, table in tables.items()]
     part |= {
         "tables": blocks(titled),
         "downloads": of_tables(collected, tables),
         "verdicts": verdict_lines(pd.concat([*tables.values()])) if tables else [],
         "notes": [*footnotes([*tables.values()]), *part["notes"]],
+        "sentence": " ".join(_sentences(part["counts"], tables, verdicts, spent)),
     }
-    return {**part, **_measured(workspace, collected, known, page, part["anchor"])} if known else part
+    return {**part, **_measured(workspace, collected, known, page, spent)} if known else part
+
+
+def _sentences(
+    counts: Mapping[str, int],
+    tables: Mapping[str, pd.DataFrame],
+    verdicts: Sequence[Verdict],
+    spent: pd.DataFrame,
+) -> Iterator[str]:
+    """What has come of an experiment, before its details."""
+    if counts["runs"]:
+        yield f"{counts['finished']} of {counts['runs']} runs are finished."
+    metric, where = ("ood", "On held-out domains") if spent["ood"].notna().any() else ("id", "On test images")
+    best = spent.dropna(subset=metric).sort_values(metric, ascending=False, kind="stable").head(LEADING)
+    if len(best) > 1:
+        first, *others = (f"{row['method']} {row[metric]:.1f}" for row in best.to_dict("records"))
+        yield f"{where}, over all of a method's runs: {first}%, then {', '.join(others)}."
+    cells = [cells[(cells["verdict"] != "") & (cells["rule"] != COUNTED)] for cells in tables.values()]
+    words = Counter(word for part in cells for word in part.drop_duplicates("uid")["verdict"])
+    if words:
+        counted = ", ".join(f"{words[word]} {word}" for word in WORDS if words[word])
+        yield f"Of {words.total()} published numbers {counted}."
+    if outcomes := Counter(verdict.verdict for verdict in verdicts):
+        counted = ", ".join(f"{outcomes[word]} {word}" for word in OUTCOMES if outcomes[word])
+        yield f"Of {outcomes.total()} comparisons {counted}."
 
 
 def _measured(
-    workspace: Workspace, collected: Collected, known: dict[str, Summary], page: Path, anchor: str
+    workspace: Workspace, collected: Collected, known: dict[str, Summary], page: Path, spent: pd.DataFrame
 ) -> dict[str, Any]:
     """What the page says of an experiment's runs: figures, partitions, costs, where numbers come from."""
-    spent, drawn = costs(collected, known), workspace.figures(collected.experiment.name)
+    drawn = workspace.figures(collected.experiment.name)
     possible, impossible = plots(workspace, collected)
     return {
         "figures": [

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -42,6 +42,15 @@ class Line(NamedTuple):
     total: int
     counts: dict[str, int]
     experiments: dict[str, dict[str, str]]
+
+    @property
+    def paper(self) -> str:
+        return self.of.partition(" ")[0]
+
+    @property
+    def run(self) -> int:
+        """How many have runs."""
+        return self.total - self.counts[NO_RUN]
 
 
 class Finding(NamedTuple):
@@ -80,17 +89,32 @@ class Scorecard:
     def opening(self) -> str:
         """The sums in a few sentences."""
         measured, counted, claims = self.numbers[-1], self.counted[-1], self.claims[-1]
-        run = measured.total - measured.counts[NO_RUN]
-        if not run and claims.counts[NO_RUN] == claims.total:
+        if not measured.run and not claims.run:
             return (
                 f"None of {measured.total:,} printed numbers and {claims.total:,} comparisons has a run yet."
             )
         return (
-            f"Re-run so far: {run} of {measured.total:,} distinct printed numbers: "
+            f"Re-run so far: {measured.run} of {measured.total:,} distinct printed numbers: "
             f"{_counts(measured, WORDS)}. Counted, not trained: {counted.counts[WORDS[0]]} of "
             f"{counted.total} sizes and layers are as printed. "
             f"Of {claims.total} comparisons that the papers claim {_counts(claims, CLAIMED)}."
         )
+
+    @property
+    def sections(self) -> list[tuple[str, list[Line], tuple[str, ...]]]:
+        """The tables of the page: title, lines, words."""
+        return [
+            ("Printed numbers", self.numbers, NUMBERS),
+            ("Counted: sizes and layers", self.counted, NUMBERS),
+            ("Comparisons", self.claims, CLAIMED),
+        ]
+
+    def by_paper(self, lines: list[Line]) -> dict[str, Counter[str]]:
+        """Paper -> how many of each word."""
+        sums: dict[str, Counter[str]] = {}
+        for line in lines[:-1]:
+            sums.setdefault(line.paper, Counter()).update(line.counts)
+        return sums
 
 
 def _counts(line: Line, words: Sequence[str]) -> str:
@@ -103,8 +127,7 @@ def write(workspace: Workspace, known: list[Number] | None = None) -> Path:
     """
     path = workspace.scorecard
     card = scorecard(workspace, workspace.results / "tables", workspace.results, FILES, known)
-    html = template("scorecard.html.j2").render(card=card, words=NUMBERS, claimed=CLAIMED)
-    write_text(path, html)
+    write_text(path, template("scorecard.html.j2").render(card=card))
     write_text(path.with_suffix(".md"), f"# Scorecard\n\n{markdown(card)}")
     return path
 
@@ -131,18 +154,23 @@ def scorecard(
     names = sorted(path.parent.relative_to(tables).as_posix() for path in tables.rglob("table.csv"))
     cells = {name: found for name in names if not (found := _cells(tables / name / "table.csv")).empty}
     measured, counted = _numbers(workspace, every, cells)
-    judged, outdated = _judged(tables, names, {one.claim: one for one in joined})
+    judged, outdated = _judged(tables, names, {one.claim: one.text for one in joined})
     claims = [
         Member(one.paper, one.item, _word(judged.get(one.claim)), [name for name, _ in one.places])
         for one in joined
     ]
+    findings = [
+        *_of_tables(cells, links),
+        *_of_comparisons(judged, joined, links),
+        *_of_sentences(workspace, {one.claim: _word(judged.get(one.claim)) for one in joined}),
+    ]
+    papers = list(dict.fromkeys(one.paper for one in joined))
     return Scorecard(
-        _lines(measured, NUMBERS, links),
-        _lines(counted, NUMBERS, links),
-        _lines(claims, CLAIMED, links),
-        _findings(workspace, cells, judged, joined, links),
+        *(_lines(members, words, links) for members, words in
+          ((measured, NUMBERS), (counted, NUMBERS), (claims, CLAIMED))),
+        sorted(findings, key=lambda one: (papers.index(one.of.split(" ")[0]), _place(one.of), one.what)),
         outdated,
-    )
+    )  # fmt: skip
 
 
 def _cells(path: Path) -> pd.DataFrame:
@@ -167,18 +195,21 @@ def _numbers(
             continue
         homes = [place.experiment for place in number.places]
         word = next((words[name][number.uid] for name in homes if number.uid in words.get(name, {})), NO_RUN)
-        member = Member(number.paper, number.table, word, homes)
-        exact = judged_by(row["metric_id"]) == "exact"
-        (counted if exact else measured).append(member)
+        to = counted if judged_by(row["metric_id"]) == "exact" else measured
+        to.append(Member(number.paper, number.table, word, homes))
     return measured, counted
 
 
 def _judged(
-    tables: Path, names: Sequence[str], known: Mapping[str, Joined]
+    tables: Path, names: Sequence[str], known: Mapping[str, str]
 ) -> tuple[dict[str, pd.DataFrame], dict[str, list[str]]]:
     """Comparison -> its rows of claims.csv, of several experiments those on the paper's own settings, then of
-    most seeds; experiment -> the comparisons that the reference does not have in these words.
+    most seeds; experiment -> the comparisons that the reference (`known`: its texts) has in other words.
     """
+
+    def rank(rows: pd.DataFrame) -> tuple[bool, int]:
+        return bool(rows["differs"].isna().all()), int(rows["seeds"].max())
+
     judged: dict[str, pd.DataFrame] = {}
     outdated: dict[str, list[str]] = {}
     for name in names:
@@ -186,16 +217,13 @@ def _judged(
         if not path.is_file():
             continue
         frame = pd.read_csv(path).assign(experiment=name)
-        for claim, rows in frame.groupby("claim", sort=False):
-            if claim not in known or known[str(claim)].text != rows["text"].iloc[0]:
-                outdated.setdefault(name, []).append(str(claim))
-            elif claim not in judged or _rank(rows) > _rank(judged[str(claim)]):
-                judged[str(claim)] = rows
+        for key, rows in frame.groupby("claim", sort=False):
+            claim = str(key)
+            if known.get(claim) != rows["text"].iloc[0]:
+                outdated.setdefault(name, []).append(claim)
+            elif claim not in judged or rank(rows) > rank(judged[claim]):
+                judged[claim] = rows
     return judged, outdated
-
-
-def _rank(rows: pd.DataFrame) -> tuple[bool, int]:
-    return bool(rows["differs"].isna().all()), int(rows["seeds"].max())
 
 
 def _word(rows: pd.DataFrame | None) -> str:
@@ -208,80 +236,70 @@ def _word(rows: pd.DataFrame | None) -> str:
 def _lines(members: Sequence[Member], words: Sequence[str], links: Links) -> list[Line]:
     """One for each paper and item, by their numbers, then the sum."""
     papers = list(dict.fromkeys(one.paper for one in members))
-    groups: dict[tuple[str, str], list[Member]] = {}
+    groups: dict[str, list[Member]] = {}
     for one in sorted(members, key=lambda one: (papers.index(one.paper), _place(one.item))):
-        groups.setdefault((one.paper, one.item), []).append(one)
+        groups.setdefault(f"{one.paper} {one.item}", []).append(one)
     lines = []
-    for (paper, item), group in [*groups.items(), (("all", ""), [*members])]:
+    for of, group in groups.items():
         counts = Counter(one.word for one in group)
-        homes = dict.fromkeys(name for one in group for name in one.experiments) if item else {}
-        names = {name: links(name) for name in homes}
-        lines.append(
-            Line(f"{paper} {item}".strip(), len(group), {word: counts[word] for word in words}, names)
-        )
-    return lines
+        homes = dict.fromkeys(name for one in group for name in one.experiments)
+        counted = {word: counts[word] for word in words}
+        lines.append(Line(of, len(group), counted, {name: links(name) for name in homes}))
+    total = {word: sum(line.counts[word] for line in lines) for word in words}
+    return [*lines, Line("all", len(members), total, {})]
 
 
-def _findings(
-    workspace: Workspace,
-    cells: Mapping[str, pd.DataFrame],
-    judged: Mapping[str, pd.DataFrame],
-    joined: Sequence[Joined],
-    links: Links,
-) -> list[Finding]:
-    """What has runs, a line each: numbers by printed table, comparisons, sentences."""
-    findings = []
+def _of_tables(cells: Mapping[str, pd.DataFrame], links: Links) -> Iterator[Finding]:
+    """What the numbers of printed tables say."""
     for name, frame in cells.items():
-        of = (
-            frame["uid"].str.split("|").str[0]
-            + " "
-            + frame["uid"].str.split("|").str[1].str.removeprefix("T")
-        )
+        parts = frame["uid"].str.split("|")
+        of = parts.str[0] + " " + parts.str[1].str.removeprefix("T")
         for table, rows in frame.drop_duplicates("uid").groupby(of, sort=False):
-            findings.append(_of_table(str(table), rows, links(name).get("table", "")))
-    for one in joined:
-        if one.claim in judged and (rows := judged[one.claim])["seeds"].any():
-            word = rows["verdict"].iloc[0] + (
-                " (another experiment)" if rows["differs"].notna().any() else ""
-            )
-            printed = rows["printed"].iloc[0]
-            parts = [f"printed {printed:+.1f}; "] if pd.notna(printed) else []
-            parts += [compared([*rows["seeds"]]), "; ".join(rows["words"][rows["seeds"] > 0])]
-            link = links(rows["experiment"].iloc[0]).get("table", "")
-            what = f"{one.claim} `{rows['said'].iloc[0]}`"
-            findings.append(Finding(f"{one.paper} {one.item}", what, word, "".join(parts), link))
-    outcomes = {one.claim: _word(judged.get(one.claim)) for one in joined}
-    for said in sentences(workspace, outcomes):
-        done = {word: count for word, count in said.counts.items() if count}
-        if said.comparisons > 1 and done:
-            counts = ", ".join(f"{count} {word}" for word, count in done.items())
-            rest = f", {said.others} without a run" if said.others else ""
-            word = f"{said.counts[OUTCOMES[0]]} of {said.comparisons} as published"
-            what = f"{said.claim}, said of {said.said}"
-            findings.append(
-                Finding(f"{said.paper} {said.items}", what, word, f"{counts}{rest}; {said.text}", "")
-            )
-    papers = list(dict.fromkeys(one.paper for one in joined))
-    return sorted(findings, key=lambda one: (papers.index(one.of.split(" ")[0]), _place(one.of), one.what))
+            words = Counter(rows["verdict"])
+            counts = ", ".join(f"{words[word]} {word}" for word in WORDS if words[word])
+            text = "; ".join(_distances(rows))
+            yield Finding(str(table), f"{len(rows)} numbers", counts, text, links(name).get("table", ""))
 
 
-def _of_table(table: str, rows: pd.DataFrame, link: str) -> Finding:
-    """What the numbers of a printed table say."""
-    words = Counter(rows["verdict"])
-    counts = ", ".join(f"{words[word]} {word}" for word in WORDS if words[word])
+def _distances(rows: pd.DataFrame) -> Iterator[str]:
     points = rows[rows["rule"] == POINTS]
-    parts = []
     if len(points):
         distances = points["difference"].abs()
-        parts.append(
+        yield (
             f"distance from print {distances.median():.1f} points at the median, {distances.max():.1f} at "
             f"most, {root_mean_square([*distances]):.1f} rms"
         )
         low, high = int(points["seeds"].min()), int(points["seeds"].max())
-        parts.append(f"{low} seed{'s' * (high > 1)}" if low == high else f"{low} to {high} seeds")
+        yield f"{low} seed{'s' * (high > 1)}" if low == high else f"{low} to {high} seeds"
     if (rows["rule"] == COUNTED).any():
-        parts.append("counted, so without seeds")
-    return Finding(table, f"{len(rows)} numbers", counts, "; ".join(parts), link)
+        yield "counted, so without seeds"
+
+
+def _of_comparisons(
+    judged: Mapping[str, pd.DataFrame], joined: Sequence[Joined], links: Links
+) -> Iterator[Finding]:
+    """What comparisons with runs say."""
+    for one in joined:
+        rows = judged.get(one.claim)
+        if rows is None or not rows["seeds"].any():
+            continue
+        first, run = rows.iloc[0], rows[rows["seeds"] > 0]
+        word = first["verdict"] + " (another experiment)" * bool(rows["differs"].notna().any())
+        printed = f"printed {first['printed']:+.1f}; " if pd.notna(first["printed"]) else ""
+        text = printed + compared([*rows["seeds"]]) + "; ".join(run["words"])
+        link = links(first["experiment"]).get("table", "")
+        yield Finding(f"{one.paper} {one.item}", f"{one.claim} `{first['said']}`", word, text, link)
+
+
+def _of_sentences(workspace: Workspace, outcomes: Mapping[str, str]) -> Iterator[Finding]:
+    """How many of the comparisons of a sentence are as published."""
+    for said in sentences(workspace, outcomes):
+        counts = ", ".join(f"{count} {word}" for word, count in said.counts.items() if count)
+        if said.comparisons > 1 and counts:
+            rest = f", {said.others} without a run" if said.others else ""
+            word = f"{said.counts[OUTCOMES[0]]} of {said.comparisons} as published"
+            what = f"{said.claim}, said of {said.said}"
+            yield Finding(f"{said.paper} {said.items}", what, word, f"{counts}{rest}; {said.text}", "")
 
 
 def _place(item: str) -> list[tuple[bool, int, str]]:
@@ -299,17 +317,22 @@ def markdown(card: Scorecard) -> str:
         parts += ["\n".join(made)]
     if card.findings:
         parts += ["## What the runs say", "\n".join(map(_bullet, card.findings))]
-    for title, lines, words in (
-        ("Printed numbers", card.numbers, NUMBERS),
-        ("Counted: sizes and layers", card.counted, NUMBERS),
-        ("Comparisons", card.claims, CLAIMED),
-    ):
+    for title, lines, words in card.sections:
         heads = ["paper and table", "all", *words, "results and command"]
         rows = [
             [line.of, str(line.total), *(str(line.counts[word]) for word in words), _source(line)]
             for line in lines
+            if line.run or line.of == "all"
         ]
         parts += [f"## {title}", piped([heads, *rows], ["---", *["---:"] * (len(words) + 1), "---"])]
+        without: dict[str, list[str]] = {}
+        for line in lines[:-1]:
+            if not line.run:
+                names = " ".join(f"`{name}`" for name in line.experiments) or "no experiment"
+                item = line.of.removeprefix(f"{line.paper} ")
+                without.setdefault(line.paper, []).append(f"{item} ({line.total}) {names}")
+        listed = [f"- {paper}: {'; '.join(items)}" for paper, items in without.items()]
+        parts += ["\n".join(["Without a run, by `fedshift run NAME`:", "", *listed])] if listed else []
     return "\n\n".join(parts) + "\n"
 
 
