@@ -142,9 +142,12 @@ class Grid(Generic[T]):
     rows: list[tuple[str, list[T]]]
 
     def split(self) -> list[list[tuple[str, list[T]]]]:
-        """The rows with a number of ours, and those without; all of them where none has one."""
-        with_run = [row for row in self.rows if any(entry.ours[:1].isdigit() for entry in row[1])]
-        return [with_run, [row for row in self.rows if row not in with_run]] if with_run else [self.rows, []]
+        """The rows with a number of ours, and those without."""
+        parts: list[list[tuple[str, list[T]]]] = [[], []]
+        for row in self.rows:
+            lacking = all(not entry.ours or entry.ours.startswith(MISSING) for entry in row[1])
+            parts[lacking].append(row)
+        return parts
 
 
 def grids(cells: pd.DataFrame) -> list[Grid[Entry]]:

@@ -310,11 +310,15 @@ def _sentences(
     if len(best) > 1:
         first, *others = (f"{row['method']} {row[metric]:.1f}" for row in best.to_dict("records"))
         yield f"{where}, over all of a method's runs: {first}%, then {', '.join(others)}."
-    cells = [cells[(cells["verdict"] != "") & (cells["rule"] != COUNTED)] for cells in tables.values()]
-    words = Counter(word for part in cells for word in part.drop_duplicates("uid")["verdict"])
-    if words:
-        counted = ", ".join(f"{words[word]} {word}" for word in WORDS if words[word])
-        yield f"Of {words.total()} published numbers {counted}."
+    cells = pd.concat([pd.DataFrame({"verdict": [], "rule": [], "uid": []}), *tables.values()])
+    cells = cells[cells["verdict"] != ""].drop_duplicates("uid")
+    for what, part in (
+        ("published numbers", cells[cells["rule"] != COUNTED]),
+        ("sizes and layers", cells[cells["rule"] == COUNTED]),
+    ):
+        words = Counter(part["verdict"])
+        if counted := ", ".join(f"{words[word]} {word}" for word in WORDS if words[word]):
+            yield f"Of {len(part)} {what} {counted}."
     if outcomes := Counter(verdict.verdict for verdict in verdicts):
         counted = ", ".join(f"{outcomes[word]} {word}" for word in OUTCOMES if outcomes[word])
         yield f"Of {outcomes.total()} comparisons {counted}."
