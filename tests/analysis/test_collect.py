@@ -19,7 +19,7 @@ from fedshift.common.errors import FedshiftError
 from fedshift.common.files import write_json
 from fedshift.federation.records import SCHEMA, STATISTICS
 
-from ..conftest import Project, accuracy, counted
+from .conftest import Project, accuracy, counted
 
 TWO = {"methods": {"fedavg": None, "local": None}, "axes": {"target": ["a"], "seed": [0, 1]}}
 

@@ -18,7 +18,7 @@ from fedshift.common.files import write_json
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
 
-from ..conftest import Project, accuracy
+from .conftest import Project, accuracy
 
 OOD = {("fedavg", 0): 0.50, ("fedavg", 1): 0.60, ("fedprox", 0): 0.40, ("fedprox", 1): 0.55}
 SECONDS = {"fedavg": 2.0, "fedprox": 3.0}

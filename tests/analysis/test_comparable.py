@@ -19,7 +19,7 @@ from fedshift.experiments.protocols import Protocol, merge
 from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
 
-from ..conftest import REFERENCE, Project, accuracy
+from .conftest import REFERENCE, Project, accuracy
 
 ROOT = REFERENCE.parent
 OFFICE = Row(

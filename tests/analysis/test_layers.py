@@ -14,7 +14,7 @@ from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
 from fedshift.storage.workspace import Workspace
 
-from ..conftest import REFERENCE
+from .conftest import REFERENCE
 
 WORKSPACE = Workspace(REFERENCE.parent)
 TABLES = ["fdse/tableA5", "fdse/tableA6", "fdse/tableA7", "hfedf/table7", "hfedf/table8", "hfedf/table9"]

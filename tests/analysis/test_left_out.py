@@ -13,7 +13,7 @@ from fedshift.analysis.tables import write
 from fedshift.common.errors import FedshiftError
 from fedshift.spec import RunSpec
 
-from ..conftest import Project, accuracy
+from .conftest import Project, accuracy
 
 VALIDATED = {(k, "val"): 0.9 for k in range(3)} | {(-1, "target"): 0.2}
 SIZES = (10, 30, 5)

@@ -17,7 +17,7 @@ from fedshift.experiments.load import load
 from fedshift.experiments.schema import Experiment
 from fedshift.storage.workspace import Workspace
 
-from ..conftest import REFERENCE, Project, accuracy, domains_per_client
+from .conftest import REFERENCE, Project, accuracy, domains_per_client
 
 ROOT = REFERENCE.parent
 

@@ -11,7 +11,7 @@ from fedshift.analysis.tables import cells
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.schema import Table
 
-from ..conftest import Project, accuracy
+from .conftest import Project, accuracy
 
 # Validation ALL with sizes 7 and 21: 0.1, 0.225, 0.225, 0.2. Rounds 1 and 2 tie; in floating point the second is larger by one bit.
 TIED = {

@@ -11,7 +11,7 @@ from fedshift.analysis.metrics.ece import ECE
 from fedshift.analysis.quantities import curves
 from fedshift.analysis.values import PLACE, reported
 
-from ..conftest import Project, accuracy, counted
+from .conftest import Project, accuracy, counted
 
 SEEDS = 6
 QUANTITIES = ["ece.ood", "ece.pooled", "loss.worst"]

@@ -23,7 +23,7 @@ from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
 from fedshift.storage.workspace import Workspace
 
-from ..conftest import REFERENCE, Project, accuracy
+from .conftest import REFERENCE, Project, accuracy
 
 ROOT = REFERENCE.parent
 OFFICE = "fdse/table1"
