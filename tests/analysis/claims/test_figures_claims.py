@@ -160,9 +160,9 @@ def test_a_row_of_a_range_that_is_not_there(project: Project, ranges: Collected)
 
 def test_the_share_of_clients_that_a_row_leads(project: Project) -> None:
     project.declare(methods={"fedavg": None, "local": None}, axes={"seed": [0, 1]})
-    values = {"fedavg": [(0.5, 0.7), (0.5, 0.7)], "local": [(0.4, 0.9), (0.5, 0.6)]}
-    for method, seeds in values.items():
-        for seed, clients in enumerate(seeds):
+    values = [{"fedavg": (0.5, 0.7), "local": (0.4, 0.9)}, {"fedavg": (0.5, 0.7), "local": (0.5, 0.6)}]
+    for seed, methods in enumerate(values):
+        for method, clients in methods.items():
             project.add(method, {1: accuracy(clients)}, seed=seed)
     assert leading(project.collect(), "accuracy").tolist() == [50, 50, 100, 50]  # equals lead together
 

@@ -18,16 +18,16 @@ Numbers = Mapping[int, tuple[float, ...]]  # round -> of each client, NaN of one
 def trained(
     project: Project,
     values: Mapping[tuple[Any, ...], float | None],
-    axes: tuple[str, ...] = ("target", "seed"),
+    names: tuple[str, ...] = ("target", "seed"),
     **declared: Any,
 ) -> Collected:
     """Runs by method and place on the axes: the accuracy after a round, own and held out; None: not finished."""
     methods, *places = ([*dict.fromkeys(column)] for column in zip(*values, strict=True))
-    named = {"methods": dict.fromkeys(methods), "axes": dict(zip(axes, places, strict=True))}
+    named = {"methods": dict.fromkeys(methods), "axes": dict(zip(names, places, strict=True))}
     project.declare(**named | declared)
     for (method, *place), value in values.items():
         rounds = None if value is None else {1: accuracy((value, value), ood=value)}
-        project.add(method, rounds, **dict(zip(axes, place, strict=True)))
+        project.add(method, rounds, **dict(zip(names, place, strict=True)))
     return project.collect()
 
 
