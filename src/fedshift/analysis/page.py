@@ -141,14 +141,6 @@ class Grid(Generic[T]):
     columns: list[tuple[str, ...]]
     rows: list[tuple[str, list[T]]]
 
-    def split(self) -> list[list[tuple[str, list[T]]]]:
-        """The rows with a number of ours, and those without."""
-        parts: list[list[tuple[str, list[T]]]] = [[], []]
-        for row in self.rows:
-            lacking = all(not entry.ours or entry.ours.startswith(MISSING) for entry in row[1])
-            parts[lacking].append(row)
-        return parts
-
 
 def grids(cells: pd.DataFrame) -> list[Grid[Entry]]:
     """The cells in words."""
@@ -257,6 +249,7 @@ def _environment() -> jinja2.Environment:
     loader = jinja2.PackageLoader("fedshift.analysis")
     environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.globals |= {
+        "split": _split,
         "headings": _headings, "verdict_headings": VERDICT, "claim_headings": CLAIM,
         "group_headings": SENTENCE,
         "number": number,
@@ -306,6 +299,15 @@ def markdown(
         parts += ["## Comparisons", piped([CLAIM, *claims], ["-" * len(heading) for heading in CLAIM])]
         parts += ["## Sentences", piped([SENTENCE, *groups], ["-" * len(heading) for heading in SENTENCE])]
     return "\n\n".join([*parts, "\n".join(f"- {note}" for note in notes)]) + "\n"
+
+
+def _split(block: Grid[Entry]) -> list[list[tuple[str, list[Entry]]]]:
+    """The rows with a number of ours, and those without."""
+    parts: list[list[tuple[str, list[Entry]]]] = [[], []]
+    for row in block.rows:
+        lacking = all(not entry.ours or entry.ours.startswith(MISSING) for entry in row[1])
+        parts[lacking].append(row)
+    return parts
 
 
 def _headings(columns: list[tuple[str, ...]]) -> list[list[tuple[str, int]]]:

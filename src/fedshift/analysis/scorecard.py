@@ -166,11 +166,12 @@ def scorecard(
     ]
     papers = list(dict.fromkeys(one.paper for one in joined))
     return Scorecard(
-        *(_lines(members, words, links) for members, words in
-          ((measured, NUMBERS), (counted, NUMBERS), (claims, CLAIMED))),
+        _lines(measured, NUMBERS, links),
+        _lines(counted, NUMBERS, links),
+        _lines(claims, CLAIMED, links),
         sorted(findings, key=lambda one: (papers.index(one.of.split(" ")[0]), _place(one.of), one.what)),
         outdated,
-    )  # fmt: skip
+    )
 
 
 def _cells(path: Path) -> pd.DataFrame:

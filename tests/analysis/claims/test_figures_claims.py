@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -42,33 +43,23 @@ ENDS = {"a": 0.5, "b": 0.3, "c": 0.25, "d": 0.2}  # weight of the client that ho
 
 def recorded(project: Project, claims: dict[str, Any], seeds: int = 3, swapped: bool = False) -> Verdict:
     """hfedf on four held-out domains; weights lie apart in the first round, and at ENDS in the last."""
-    project.declare(
-        methods={"hfedf": None},
-        axes={"target": [*DOMAINS], "seed": [*range(seeds)]},
-        claims=claims,
-    )
-    for target in DOMAINS:
+    axes = {"target": [*DOMAINS], "seed": [*range(seeds)]}
+    project.declare(methods={"hfedf": None}, axes=axes, claims=claims)
+    for target, seed in itertools.product(*axes.values()):
         held = [domain for domain in DOMAINS if domain != target]
-        for seed in range(seeds):
-            run = project.add(
-                "hfedf", {1: accuracy((0.5,) * 3, 0.5)}, sizes=(10,) * 3, target=target, seed=seed
-            )
-            _rename(run / "summary.json", held)
-            last = np.array([ENDS[domain] + 0.01 * (seed % 3 - 1) * (domain == "a") for domain in held])
-            table = DiagnosticsTable(3)
-            rounds = {1: np.array([0.9, 0.05, 0.05]), 2: last}
-            for finished, values in rounds.items():
-                table.add(finished, "gradalign", ("K",), [2, 1, 0] if swapped else [0, 1, 2], values)
-            (run / "diagnostics.parquet").write_bytes(table.pack())
+        rounds = {1: accuracy((0.5,) * 3, 0.5)}
+        run = project.add("hfedf", rounds, sizes=(10,) * 3, target=target, seed=seed)
+        text = (run / "summary.json").read_text()
+        for place, domain in enumerate(held):
+            text = text.replace(f'"domain{place}"', f'"{domain}"')
+        (run / "summary.json").write_text(text)
+        last = np.array([ENDS[domain] + 0.01 * (seed % 3 - 1) * (domain == "a") for domain in held])
+        table = DiagnosticsTable(3)
+        for finished, values in {1: np.array([0.9, 0.05, 0.05]), 2: last}.items():
+            table.add(finished, "gradalign", ("K",), [2, 1, 0] if swapped else [0, 1, 2], values)
+        (run / "diagnostics.parquet").write_bytes(table.pack())
     (verdict,) = verdicts(project.workspace, project.collect())
     return verdict
-
-
-def _rename(path: Any, held: list[str]) -> None:
-    text = path.read_text()
-    for place, domain in enumerate(held):
-        text = text.replace(f'"domain{place}"', f'"{domain}"')
-    path.write_text(text)
 
 
 def test_weights_that_come_together(project: Project) -> None:
@@ -92,74 +83,71 @@ def test_two_clients_swapped_are_noticed(project: Project) -> None:
     assert recorded(project, FINAL, swapped=True).verdict != "as published"
 
 
+def varied(
+    project: Project, rows: dict[str, list[float]], name: str, claim: dict[str, Any], **declared: Any
+) -> Collected:
+    """FedAvg's rows, which differ in their learning rate: the accuracy of each by seed."""
+    settings = {
+        label: {"method": {"name": "fedavg"}, "local": {"lr": 0.1 * (place + 1)}}
+        for place, label in enumerate(rows)
+    }
+    claims, seeds = {name: claim}, max(map(len, rows.values()))
+    project.declare(methods=settings, axes={"seed": [*range(seeds)]}, claims=claims, **declared)
+    for cell in expand(project.workspace, load(project.workspace, "toy")):
+        value = rows[cell.label][cell.axes["seed"]]
+        project.add(cell.label, {1: accuracy((value, value))}, spec=cell.spec, **cell.axes)
+    return project.collect()
+
+
+def of_fdse(tau: dict[str, Any], beta: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"metric": "all", "rows": {"FDSE (tau varied)": tau, "FDSE (beta varied)": beta}, **more}
+
+
 @pytest.fixture
 def ranges(project: Project) -> Collected:
     """tau moves accuracy by 20 points, beta by 5."""
     rows = {"tau-1": 0.5, "tau-2": 0.7, "tau-3": 0.6, "beta-1": 0.60, "beta-2": 0.65}
-    lrs = {
-        label: {"method": {"name": "fedavg"}, "local": {"lr": 0.1 + 0.1 * i}} for i, label in enumerate(rows)
-    }
-    claim = {
-        "metric": "all",
-        "rows": {
-            "FDSE (tau varied)": {"row": "tau-1", "range": ["tau-2", "tau-3"]},
-            "FDSE (beta varied)": {"row": "beta-1", "range": ["beta-2"]},
-        },
-    }
-    project.declare(methods=lrs, axes={"seed": [0, 1, 2]}, claims={"FDSE-C15.1": claim})
-    for cell in expand(project.workspace, load(project.workspace, "toy")):
-        value = rows[cell.label] + 0.01 * cell.axes["seed"] * (cell.label == "tau-2")
-        project.add(cell.label, {1: accuracy((value, value))}, spec=cell.spec, **cell.axes)
-    return project.collect()
+    by_seed = {label: [value] * 3 for label, value in rows.items()} | {"tau-2": [0.7, 0.71, 0.72]}
+    tau, beta = {"row": "tau-1", "range": ["tau-2", "tau-3"]}, {"row": "beta-1", "range": ["beta-2"]}
+    return varied(project, by_seed, "FDSE-C15.1", of_fdse(tau, beta))
 
 
 def test_a_range_over_rows(project: Project, ranges: Collected) -> None:
     (verdict,) = verdicts(project.workspace, ranges)
     assert verdict.statement == "range of tau-1, tau-2, tau-3 > range of beta-1, beta-2, all"
-    assert (round(verdict.differences[0].mean, 3), verdict.verdict) == (
-        16,
-        "as published",
-    )  # 20, 21, 22 less 5
+    mean = round(verdict.differences[0].mean, 3)
+    assert (mean, verdict.verdict) == (16, "as published")  # 20, 21, 22 less 5
 
 
 @pytest.mark.parametrize(("best", "mean"), [("beta-2", -50), ("beta-1", 0)])
 def test_where_rows_have_their_peak(project: Project, best: str, mean: float) -> None:
     """tau's is in the middle; beta's at its end, or in the middle; in each seed, which decides nothing."""
-    rows = {"tau-1": 0.5, "tau-2": 0.7, "tau-3": 0.6, "beta-0": 0.5, "beta-1": 0.55, "beta-2": 0.55}
-    rows[best] = 0.6
-    lrs = {
-        label: {"method": {"name": "fedavg"}, "local": {"lr": 0.1 * (i + 1)}} for i, label in enumerate(rows)
+    rows = {
+        "tau-1": 0.5,
+        "tau-2": 0.7,
+        "tau-3": 0.6,
+        "beta-0": 0.5,
+        "beta-1": 0.55,
+        "beta-2": 0.55,
+        best: 0.6,
     }
-    claim = {
-        "metric": "all",
-        "margin": 34,
-        "rows": {
-            "FDSE (tau varied)": {"row": "tau-1", "peak": ["tau-2", "tau-3"]},
-            "FDSE (beta varied)": {"row": "beta-0", "peak": ["beta-1", "beta-2"]},
-        },
-    }
-    project.declare(methods=lrs, axes={"seed": [0, 1, 2]}, claims={"FDSE-C31.1": claim})
-    for cell in expand(project.workspace, load(project.workspace, "toy")):
-        project.add(cell.label, {1: accuracy((rows[cell.label],) * 2)}, spec=cell.spec, **cell.axes)
-    (verdict,) = verdicts(project.workspace, project.collect())
+    tau, beta = {"row": "tau-1", "peak": ["tau-2", "tau-3"]}, {"row": "beta-0", "peak": ["beta-1", "beta-2"]}
+    by_seed = {label: [value] * 3 for label, value in rows.items()}
+    found = varied(project, by_seed, "FDSE-C31.1", of_fdse(tau, beta, margin=34))
+    (verdict,) = verdicts(project.workspace, found)
     assert verdict.statement == "peak of tau-1, tau-2, tau-3 ~ peak of beta-0, beta-1, beta-2, all"
     assert (verdict.differences[0].mean, verdict.verdict) == (mean, "open")
 
 
-@pytest.mark.parametrize("kind", ["peak", "range"])
-def test_rows_that_are_not_all_planned_have_neither_peak_nor_range(project: Project, kind: str) -> None:
+@pytest.mark.parametrize(("kind", "name"), [("peak", "FDSE-C31.1"), ("range", "FDSE-C15.1")])
+def test_rows_that_are_not_all_planned_have_neither_peak_nor_range(
+    project: Project, kind: str, name: str
+) -> None:
     """At seed 1 one row of three is planned: there is no difference there."""
-    rows = {
-        label: {"method": {"name": "fedavg"}, "local": {"lr": 0.1 * (i + 1)}} for i, label in enumerate("abc")
-    }
-    several = {"row": "a", kind: ["b", "c"]}
-    claim = {"metric": "all", "rows": {"FDSE (tau varied)": several, "FDSE (beta varied)": several}}
-    only = {"b": {"seed": [0]}, "c": {"seed": [0]}}
-    name = "FDSE-C31.1" if kind == "peak" else "FDSE-C15.1"
-    project.declare(methods=rows, axes={"seed": [0, 1]}, only=only, claims={name: claim})
-    for cell in expand(project.workspace, load(project.workspace, "toy")):
-        project.add(cell.label, {1: accuracy((0.5, 0.5))}, spec=cell.spec, **cell.axes)
-    (verdict,) = verdicts(project.workspace, project.collect())
+    several, one = {"row": "a", kind: ["b", "c"]}, {"seed": [0]}
+    rows = {label: [0.5, 0.5] for label in "abc"}
+    found = varied(project, rows, name, of_fdse(several, several), only={"b": one, "c": one})
+    (verdict,) = verdicts(project.workspace, found)
     assert [(one.seeds, one.planned) for one in verdict.differences] == [(1, 2)]
 
 
@@ -172,14 +160,10 @@ def test_a_row_of_a_range_that_is_not_there(project: Project, ranges: Collected)
 
 def test_the_share_of_clients_that_a_row_leads(project: Project) -> None:
     project.declare(methods={"fedavg": None, "local": None}, axes={"seed": [0, 1]})
-    values = {
-        ("fedavg", 0): (0.5, 0.7),
-        ("local", 0): (0.4, 0.9),
-        ("fedavg", 1): (0.5, 0.7),
-        ("local", 1): (0.5, 0.6),
-    }
-    for (method, seed), clients in values.items():
-        project.add(method, {1: accuracy(clients)}, seed=seed)
+    values = [{"fedavg": (0.5, 0.7), "local": (0.4, 0.9)}, {"fedavg": (0.5, 0.7), "local": (0.5, 0.6)}]
+    for seed, methods in enumerate(values):
+        for method, clients in methods.items():
+            project.add(method, {1: accuracy(clients)}, seed=seed)
     assert leading(project.collect(), "accuracy").tolist() == [50, 50, 100, 50]  # equals lead together
 
 

@@ -1,9 +1,10 @@
-"""Runs whose method recorded numbers of its clients by round."""
+"""Runs with given accuracies, and runs whose method recorded numbers of its clients by round."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,22 @@ from fedshift.federation.records import DiagnosticsTable
 from tests.analysis.conftest import Project, accuracy
 
 Numbers = Mapping[int, tuple[float, ...]]  # round -> of each client, NaN of one that takes no part
+
+
+def trained(
+    project: Project,
+    values: Mapping[tuple[Any, ...], float | None],
+    names: tuple[str, ...] = ("target", "seed"),
+    **declared: Any,
+) -> Collected:
+    """Runs by method and place on the axes: the accuracy after a round, own and held out; None: not finished."""
+    methods, *places = ([*dict.fromkeys(column)] for column in zip(*values, strict=True))
+    named = {"methods": dict.fromkeys(methods), "axes": dict(zip(names, places, strict=True))}
+    project.declare(**named | declared)
+    for (method, *place), value in values.items():
+        rounds = None if value is None else {1: accuracy((value, value), ood=value)}
+        project.add(method, rounds, **dict(zip(names, place, strict=True)))
+    return project.collect()
 
 
 def recorded(project: Project, name: str, of: Mapping[tuple[str, int], Numbers]) -> Collected:

@@ -9,18 +9,16 @@ import pytest
 from fedshift.analysis.figures import draw
 from fedshift.analysis.figures.bars import Bars
 from fedshift.spec.block import params
-from tests.analysis.conftest import Project, accuracy
+from tests.analysis.conftest import Project
+from tests.analysis.figures.recording import trained
 
 OOD = {("fedavg", "a"): 0.4, ("fedavg", "b"): 0.6, ("local", "a"): 0.5, ("local", "b"): 0.3}
 
 
 def test_a_bar_for_each_method_and_domain_begins_at_zero(project: Project) -> None:
     """Two seeds, the second 2 points above."""
-    project.declare(methods={"fedavg": None, "local": None}, axes={"target": ["a", "b"], "seed": [0, 1]})
-    for (method, target), seed in itertools.product(OOD, (0, 1)):
-        value = OOD[method, target] + 0.02 * seed
-        project.add(method, {1: accuracy((0.5,), ood=value)}, target=target, seed=seed)
-    plot = Bars(params(Bars, {"x": "target"})).plot(project.workspace, project.collect())
+    values = {(*place, seed): value + 0.02 * seed for place, value in OOD.items() for seed in (0, 1)}
+    plot = Bars(params(Bars, {"x": "target"})).plot(project.workspace, trained(project, values))
     means = plot.frame[plot.frame["mark"] == "mean"].set_index(["label", "x"])["y"]
     assert means.to_dict() == pytest.approx({place: 100 * value + 1 for place, value in OOD.items()})
     (axes,) = draw.draw(plot, "A toy").axes

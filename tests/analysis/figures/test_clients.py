@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -9,21 +10,19 @@ import pytest
 from fedshift.analysis.figures import draw
 from fedshift.analysis.figures.base import Plot
 from fedshift.analysis.figures.clients import Clients
-from fedshift.common.errors import FedshiftError
-from fedshift.experiments.load import load
 from fedshift.spec.block import params
 from tests.analysis.conftest import Project, accuracy
+from tests.analysis.figures.recording import trained
 
-Values = dict[str, tuple[float, float]]
+VALUES = {"fedavg": (0.5, 0.7), "local": (0.6, 0.3)}
 
 
-def drawn(project: Project, values: Values, last: int = 2, **given: Any) -> Plot:
-    """Two methods, two clients, two seeds; after `last` rounds the accuracies, after the other one 0.1."""
-    project.declare(methods=dict.fromkeys(values), axes={"seed": [0, 1]})
-    for method, clients in values.items():
-        for seed in (0, 1):
-            moved = tuple(value + 0.02 * seed for value in clients)
-            project.add(method, {3 - last: accuracy((0.1, 0.1)), last: accuracy(moved)}, seed=seed)
+def drawn(project: Project, **given: Any) -> Plot:
+    """Two methods, two clients, two seeds, the second 2 points above; after the first round 0.1."""
+    project.declare(methods=dict.fromkeys(VALUES), axes={"seed": [0, 1]})
+    for (method, clients), seed in itertools.product(VALUES.items(), (0, 1)):
+        moved = tuple(value + 0.02 * seed for value in clients)
+        project.add(method, {1: accuracy((0.1, 0.1)), 2: accuracy(moved)}, seed=seed)
     return Clients(params(Clients, given)).plot(project.workspace, project.collect())
 
 
@@ -33,7 +32,6 @@ def means(plot: Plot) -> dict[tuple[str, str], float]:
     return {(row["label"], row["x"]): round(row["y"], 6) for row in values.to_dict("records")}
 
 
-VALUES: Values = {"fedavg": (0.5, 0.7), "local": (0.6, 0.3)}
 RIGHT = {
     ("fedavg", "domain0"): 51.0,
     ("fedavg", "domain1"): 71.0,
@@ -43,13 +41,13 @@ RIGHT = {
 
 
 def test_each_client_has_its_own_value_under_its_domain(project: Project) -> None:
-    plot = drawn(project, VALUES)
+    plot = drawn(project)
     assert means(plot) == RIGHT
     assert plot.note == "rings: single seeds"
 
 
 def test_a_radar_has_a_closed_line_for_each_method_in_percent_of_the_best(project: Project) -> None:
-    plot = drawn(project, VALUES, style="radar", scaled=True)
+    plot = drawn(project, style="radar", scaled=True)
     assert means(plot)["fedavg", "domain0"] == pytest.approx(100 * 51 / 61)
     assert means(plot)["local", "domain0"] == 100
     figure = draw.draw(plot, "A toy")
@@ -58,24 +56,7 @@ def test_a_radar_has_a_closed_line_for_each_method_in_percent_of_the_best(projec
 
 
 def test_a_seed_that_lacks_a_held_out_domain_is_left_out(project: Project) -> None:
-    project.declare(methods={"fedavg": None}, axes={"target": ["a", "b"], "seed": [0, 1]})
-    for target, seed, value in (("a", 0, 0.4), ("b", 0, 0.6), ("a", 1, 0.9), ("b", 1, None)):
-        project.add("fedavg", value and {1: accuracy((value, value))}, target=target, seed=seed)
-    plot = Clients(Clients.Params()).plot(project.workspace, project.collect())
+    places = [("fedavg", "a", 0), ("fedavg", "b", 0), ("fedavg", "a", 1), ("fedavg", "b", 1)]
+    found = trained(project, dict(zip(places, (0.4, 0.6, 0.9, None), strict=True)))
+    plot = Clients(Clients.Params()).plot(project.workspace, found)
     assert means(plot)["fedavg", "domain0"] == pytest.approx(50)
-
-
-def test_percent_of_the_largest_loss_are_refused(project: Project) -> None:
-    """The largest is the worst: 100 would be noted as the best method."""
-    project.declare(methods={"fedavg": None}, axes={"seed": [0]})
-    figure = Clients(params(Clients, {"metric": "loss", "scaled": True}))
-    with pytest.raises(FedshiftError, match=r"figures\.scaled: the best loss is the lowest"):
-        figure.check(load(project.workspace, project.name), {"seed": [0]}, "figures")
-
-
-def test_no_complete_seed_is_an_error(project: Project) -> None:
-    project.declare(methods={"fedavg": None}, axes={"target": ["a", "b"], "seed": [0]})
-    project.add("fedavg", {1: accuracy((0.5, 0.5), ood=0.5)}, target="a", seed=0)
-    project.add("fedavg", None, target="b", seed=0)
-    with pytest.raises(FedshiftError, match="no seed with all its runs"):
-        Clients(Clients.Params()).plot(project.workspace, project.collect())

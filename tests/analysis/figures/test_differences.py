@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from fedshift.analysis.figures import draw
 from fedshift.analysis.figures.base import Plot
 from fedshift.analysis.figures.differences import Differences
-from fedshift.common.errors import FedshiftError
-from fedshift.experiments.load import load
-from tests.analysis.conftest import Project, accuracy
+from tests.analysis.conftest import Project
+from tests.analysis.figures.recording import trained
 
 VALUES = {  # on the held-out domains near and far
     "fedavg": (0.50, 0.40),
@@ -18,23 +19,19 @@ VALUES = {  # on the held-out domains near and far
 }
 
 
-def drawn(
-    project: Project,
-    seeds: int,
-    without: tuple[str, str, int] | None = None,
-) -> Plot:
+def drawn(project: Project, seeds: int, without: tuple[str, str, int] | None = None) -> Plot:
     """Each seed beyond the first adds 0.02 to `ditto` on `far` alone, and 0.1 to all methods.
 
     without: a run that is missing.
     """
-    project.declare(methods=dict.fromkeys(VALUES), axes={"target": ["near", "far"], "seed": [*range(seeds)]})
-    for seed in range(seeds):
-        for method, values in VALUES.items():
-            for target, value in zip(("near", "far"), values, strict=True):
-                own = value + 0.1 * seed + 0.02 * seed * (method == "ditto" and target == "far")
-                found = None if without == (method, target, seed) else {1: accuracy((0.5, 0.5), ood=own)}
-                project.add(method, found, target=target, seed=seed)
-    return Differences(Differences.Params()).plot(project.workspace, project.collect())
+    found: dict[tuple[Any, ...], float | None] = {
+        (method, target, seed): value + 0.1 * seed + 0.02 * seed * (method == "ditto" and target == "far")
+        for method, values in VALUES.items()
+        for target, value in zip(("near", "far"), values, strict=True)
+        for seed in range(seeds)
+    }
+    collected = trained(project, found | ({without: None} if without else {}))
+    return Differences(Differences.Params()).plot(project.workspace, collected)
 
 
 def test_a_difference_is_paired_by_seed_and_the_best_mean_is_on_top(project: Project) -> None:
@@ -72,27 +69,3 @@ def test_a_method_that_lacks_a_domain_has_no_mean(project: Project) -> None:
     assert {*values.loc["mean"].index} == {"fedbn"}
     assert {*values.loc["near"].index} == {"ditto", "fedbn"}
     assert values["low"].loc[["near", "far"]].isna().all()  # one seed spans nothing
-
-
-def test_nothing_to_compare_with_is_said(project: Project) -> None:
-    project.declare(methods=dict.fromkeys(VALUES), axes={"target": ["near"], "seed": [0]})
-    project.add("ditto", {1: accuracy((0.5, 0.5), ood=0.5)}, target="near", seed=0)
-    with pytest.raises(FedshiftError, match="beside one of fedavg"):
-        Differences(Differences.Params()).plot(project.workspace, project.collect())
-
-
-@pytest.mark.parametrize(
-    ("params", "axes", "place"),
-    [
-        ({"to": "fedagv"}, {"target": ["near"]}, "figures.to"),
-        ({"metric": "odd"}, {"target": ["near"]}, "figures.metric"),
-        ({}, {"seed": [0]}, "target"),
-    ],
-)
-def test_what_it_cannot_draw_is_refused_when_planned(
-    project: Project, params: dict[str, str], axes: dict[str, list[object]], place: str
-) -> None:
-    project.declare(methods=dict.fromkeys(VALUES), axes=axes)
-    experiment = load(project.workspace, project.name)
-    with pytest.raises(FedshiftError, match=place):
-        Differences(Differences.Params(**params)).check(experiment, axes, "figures")

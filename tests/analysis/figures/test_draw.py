@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pandas as pd
@@ -9,7 +10,10 @@ import pytest
 
 from fedshift.analysis.figures import draw
 from fedshift.analysis.figures.base import BOUNDS, COLUMNS, METHODS, Axis, Plot, table
-from fedshift.common.registry import own
+from fedshift.common.errors import FedshiftError
+from fedshift.common.registry import get, own
+from fedshift.experiments.load import load
+from fedshift.spec.block import params
 from tests.analysis.conftest import Project, accuracy
 
 
@@ -33,10 +37,9 @@ def test_the_same_results_give_the_same_files_with_their_values_as_csv(project: 
         axes={"clip": {"key": "local.clip", "values": [1.0, 2.0]}, "seed": [0, 1]},
         figures=["curves", {"sweep": {"x": "clip"}}],
     )
-    for clip in (1.0, 2.0):
-        for seed in (0, 1):
-            last = accuracy((0.4 + 0.1 * clip + 0.02 * seed,) * 2)
-            project.add("fedavg", {0: accuracy((0.1, 0.1)), 5: last}, clip=clip, seed=seed)
+    for clip, seed in itertools.product((1.0, 2.0), (0, 1)):
+        last = accuracy((0.4 + 0.1 * clip + 0.02 * seed,) * 2)
+        project.add("fedavg", {0: accuracy((0.1, 0.1)), 5: last}, clip=clip, seed=seed)
     files = curves_and_sweep(project)
     assert curves_and_sweep(project) == files
     svg, pdf = files[0].decode(), files[1]
@@ -65,10 +68,8 @@ def test_a_method_looks_the_same_whatever_else_is_plotted() -> None:
     assert {*METHODS, *BOUNDS} == {*own("methods")}
 
     def looks(*labels: str) -> dict[str, Any]:
-        return {
-            name: look[:2]
-            for name, look in toy([{"label": name, "x": 0, "y": 0} for name in labels]).looks.items()
-        }
+        plot = toy([{"label": name, "x": 0, "y": 0} for name in labels])
+        return {name: look[:2] for name, look in plot.looks.items()}
 
     every = looks(*own("methods"))
     assert len({*every.values()}) == len(every)
@@ -77,6 +78,45 @@ def test_a_method_looks_the_same_whatever_else_is_plotted() -> None:
     assert looks("hfedf-mine", "hfedf")["hfedf-mine"] != every["hfedf"]
     many = looks(*own("methods"), *(f"row-{n}" for n in range(20)))
     assert len({*many.values()}) == len(many) and every.items() <= many.items()
+
+
+def test_without_results_every_kind_has_a_reason(project: Project) -> None:
+    """Claims without runs are named, and every experiment that lists them tests some."""
+    kinds = {name: get("figures", name) for name in own("figures") if name != "claims"}
+    evaluations = {name: None for kind in kinds.values() for name in kind.evaluations}
+    axes = {"target": ["a"], "seed": [0]}
+    project.declare(methods={"fedavg": None}, axes=axes, evaluations=[*evaluations])
+    project.add("fedavg", None, target="a", seed=0)
+    collected = project.collect()
+    for name, kind in kinds.items():
+        given = params(kind, {"x": "target"} if name in ("bars", "sweep") else {})
+        with pytest.raises(FedshiftError):
+            kind(given).plot(project.workspace, collected)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "error"),
+    [
+        ("differences", {"to": "fedagv"}, r"figures\.to: unknown row .*'fedagv'"),
+        ("differences", {"metric": "odd"}, r"figures\.metric: unknown aggregation"),
+        ("differences", {}, "'target' is no axis"),
+        ("ranks", {"against": "fedbn"}, r"figures\.against: unknown row"),
+        ("curves", {"rows": "x*"}, r"figures\.rows: unknown trained row"),
+        ("curves", {"highlight": ["fed*", "x"]}, r"figures\.highlight: unknown trained row"),
+        ("filters", {"row": "fedbn"}, r"figures\.row: unknown trained row"),
+        ("tsne", {"at": ["0", "b"]}, r"figures\.at: unknown value of an axis 'b'"),
+        ("sweep", {}, r"figures\.x: unknown axis ''"),
+        ("bars", {"x": "seed", "panels": "target"}, r"figures\.panels: unknown axis 'target'"),
+        ("clients", {"metric": "loss", "scaled": True}, r"figures\.scaled: the best loss is the lowest"),
+    ],
+)
+def test_what_a_figure_cannot_plot_is_refused_when_planned(
+    project: Project, name: str, given: dict[str, Any], error: str
+) -> None:
+    project.declare(methods=dict.fromkeys(["fedavg", "local"]), axes={"seed": [0]})
+    figure = get("figures", name)(params(get("figures", name), given))
+    with pytest.raises(FedshiftError, match=error):
+        figure.check(load(project.workspace, project.name), {"seed": [0]}, "figures")
 
 
 def test_panels_of_rows_are_below_each_other_where_their_titles_are_the_same() -> None:

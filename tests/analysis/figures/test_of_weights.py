@@ -46,18 +46,14 @@ def image(run: dict[str, Any], client: int, n: int) -> dict[str, Any]:
 
 def test_a_map_shows_one_run_of_each_method_by_class_and_by_domain(project: Project) -> None:
     found = trained(project, ["tsne", "distances"], {"tsne": {"at": ["a"]}})
-    evaluate(
-        project,
-        found,
-        "tsne",
-        "tsne",
-        lambda run: [image(run, *at) for at in itertools.product((0, 1), (0, 1))],
-    )
-    numbers = {"images": 4, "domains": 0.0}
-    evaluate(
-        project, found, "distances", "distances",
-        lambda run: [{**numbers, "inter": 1.0 + (run["method"] == "fdse"), "intra": 0.1 * run["seed"]}],
-    )  # fmt: skip
+    places = [*itertools.product((0, 1), (0, 1))]
+    evaluate(project, found, "tsne", "tsne", lambda run: [image(run, *at) for at in places])
+
+    def distances(run: dict[str, Any]) -> list[dict[str, Any]]:
+        means = {"inter": 1.0 + (run["method"] == "fdse"), "intra": 0.1 * run["seed"]}
+        return [{"images": 4, "domains": 0.0, **means}]
+
+    evaluate(project, found, "distances", "distances", distances)
     shown = plotted(project, found)
     assert [*shown.frame["panel"].unique()] == [
         "fedavg\nbetween classes 1.00, within 0.10",
@@ -66,12 +62,8 @@ def test_a_map_shows_one_run_of_each_method_by_class_and_by_domain(project: Proj
     assert shown.labels == ["cat", "dog", "domain0", "domain1"] and "held out: a, seed 1" in shown.note
     values = shown.frame
     by_class = values[values["y_axis"] == "coloured\nby class"]
-    assert {*by_class["x"].astype(float).round(6)} == {0.4725, 0.5275, 0.2225, 0.7775} and {
-        *by_class["label"]
-    } == {
-        "cat",
-        "dog",
-    }
+    assert {*by_class["x"].astype(float).round(6)} == {0.4725, 0.5275, 0.2225, 0.7775}
+    assert {*by_class["label"]} == {"cat", "dog"}
     assert (by_class["label"] == by_class["y"].map({0.0: "cat", 1.0: "dog"})).all()
     by_domain = values[values["y_axis"] == "coloured\nby domain"]
     assert by_domain.groupby("label").size().to_dict() == {"domain0": 4, "domain1": 4}
@@ -109,10 +101,11 @@ def test_pairs_of_clients_are_called_by_their_domains(project: Project) -> None:
 def test_similarity_of_many_clients_is_a_mean_for_each(project: Project) -> None:
     found = trained(project, ["cka"], "cka")
     pairs = [*itertools.combinations(range(7), 2)]
-    evaluate(
-        project, found, "cka", "cka",
-        lambda run: [{"client": i, "other": j, "images": 5, "cka": 0.1 * (0 in (i, j))} for i, j in pairs],
-    )  # fmt: skip
+
+    def of(run: dict[str, Any]) -> list[dict[str, Any]]:
+        return [{"client": i, "other": j, "images": 5, "cka": 0.1 * (0 in (i, j))} for i, j in pairs]
+
+    evaluate(project, found, "cka", "cka", of)
     values = plotted(project, found).frame
     dots = values[(values["mark"] == "mean") & (values["label"] == "fdse")].set_index("x")["y"]
     assert [*dots.index] == [*"0123456"] and dots["0"] == pytest.approx(0.1)
@@ -125,11 +118,8 @@ def test_spread_by_layer(project: Project) -> None:
 
     def spread(run: dict[str, Any]) -> list[dict[str, Any]]:
         level = 0.0 if run["method"] == "fedavg" else 1.0 + run["seed"]
-        names = ("stages.stage1.conv", "head")
-        return [
-            {"layer": name, "place": n, "entries": 1, "deviation": n * level}
-            for n, name in enumerate(names, 1)
-        ]
+        names = enumerate(("stages.stage1.conv", "head"), 1)
+        return [{"layer": name, "place": n, "entries": 1, "deviation": n * level} for n, name in names]
 
     evaluate(project, found, "spread", "spread", spread)
     values = plotted(project, found).frame

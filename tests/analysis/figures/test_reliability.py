@@ -7,7 +7,6 @@ import pytest
 
 from fedshift.analysis.figures.base import Plot
 from fedshift.analysis.figures.reliability import CURVE, RIGHT, WRONG, Reliability
-from fedshift.common.errors import FedshiftError
 from fedshift.federation.records import BINS, Statistics
 from tests.analysis.conftest import Project, accuracy
 
@@ -21,13 +20,12 @@ def sets(*counts: tuple[int, int, int]) -> Statistics:
     return Statistics(n, n * 0, n * 0, wrong, right, (right + wrong) * (np.arange(BINS) + 0.5) / BINS)
 
 
-def drawn(project: Project, own: int = 19, held_out: int = 10, last: int = 2) -> Plot:
-    """One client and a held-out domain after two rounds; what is reported lies in bins `own` and `held_out`."""
+def drawn(project: Project) -> Plot:
+    """One client and a held-out domain after two rounds; what is reported lies in the bins 19 and 10."""
     project.declare(methods={"fedavg": None}, axes={"target": ["a"], "seed": [0]})
-    now, before = [(own, 6, 2), (own, 1, 1), (held_out, 3, 9)], [(0, 1, 1)] * 3
     rounds = {1: accuracy((0.5,), 0.5), 2: accuracy((0.5,), 0.5)}
-    counts = [*before, *now] if last == 2 else [*now, *before]
-    project.add("fedavg", rounds, sizes=(10,), statistics=sets(*counts), target="a", seed=0)
+    counts = sets(*[(0, 1, 1)] * 3, (19, 6, 2), (19, 1, 1), (10, 3, 9))
+    project.add("fedavg", rounds, sizes=(10,), statistics=counts, target="a", seed=0)
     return Reliability(Reliability.Params()).plot(project.workspace, project.collect())
 
 
@@ -47,10 +45,3 @@ def test_right_and_wrong_in_and_out_of_distribution(project: Project) -> None:
         assert curve.loc[(f"{inside}\naccuracy (%)", mark)].squeeze().tolist() == pytest.approx([0.975, 75])
     assert (f"{outside}\naccuracy (%)", "of few samples") not in curve.index  # of twelve
     assert [*plot.texts.values()] == ["ECE 22.5%", "ECE 27.5%"]  # 97.5 sure, 75 right
-
-
-def test_runs_without_statistics_are_an_error(project: Project) -> None:
-    project.declare(methods={"fedavg": None}, axes={"seed": [0]})
-    project.add("fedavg", {1: accuracy((0.5,))}, seed=0)
-    with pytest.raises(FedshiftError, match="how sure its models are"):
-        Reliability(Reliability.Params()).plot(project.workspace, project.collect())

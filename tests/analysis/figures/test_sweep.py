@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pandas as pd
@@ -15,6 +16,7 @@ from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
 from fedshift.spec.block import params
 from tests.analysis.conftest import Project, accuracy
+from tests.analysis.figures.recording import trained
 
 
 def sweep(project: Project, collected: Collected, **given: Any) -> Plot:
@@ -25,22 +27,16 @@ def toy(
     project: Project, *, seeds: int = 3, values: tuple[Any, ...] = (0.1, 1.0, 10.0), key: str = "local.clip"
 ) -> Collected:
     """Two methods, two targets: ood is 30 + 10 by the place of the value + 2 by the seed, local 5 more, the target b 20 more."""
-    project.declare(
-        methods={"fedavg": None, "local": None},
-        axes={
-            key.rpartition(".")[2]: {"key": key, "values": [*values]},
-            "target": ["a", "b"],
-            "seed": [*range(seeds)],
-        },
-    )
-    for more, method in enumerate(("fedavg", "local")):
-        for place, value in enumerate(values):
-            for target in ("a", "b"):
-                for seed in range(seeds):
-                    ood = 0.30 + 0.10 * place + 0.02 * seed + 0.05 * more + (0.20 if target == "b" else 0)
-                    axes = {key.rpartition(".")[2]: value, "target": target, "seed": seed}
-                    project.add(method, {1: accuracy((0.5, 0.5), ood=ood)}, **axes)
-    return project.collect()
+    name = key.rpartition(".")[2]
+    axes = {name: {"key": key, "values": [*values]}, "target": ["a", "b"], "seed": [*range(seeds)]}
+    oods = {
+        (method, value, target, seed): 0.3 + 0.1 * place + 0.02 * seed + 0.05 * more + 0.2 * (target == "b")
+        for more, method in enumerate(("fedavg", "local"))
+        for place, value in enumerate(values)
+        for target in ("a", "b")
+        for seed in range(seeds)
+    }
+    return trained(project, oods, (name, "target", "seed"), axes=axes)
 
 
 def rows(plot: Plot, **where: Any) -> pd.DataFrame:
@@ -52,7 +48,7 @@ def rows(plot: Plot, **where: Any) -> pd.DataFrame:
 
 def test_means_over_targets_then_seeds_with_a_band_from_three_seeds(project: Project) -> None:
     plot = sweep(project, toy(project), x="clip", metrics=("ood",))
-    assert plot.x.scale == "log"
+    assert draw.draw(plot, "A toy").axes[0].get_xscale() == "log"
     means = rows(plot, label="fedavg", mark="mean")
     assert means["x"].tolist() == ["0.1", "1", "10"]
     assert means["y"].tolist() == pytest.approx([42, 52, 62])  # seeds: 40, 42, 44
@@ -73,25 +69,12 @@ def test_a_line_per_target_and_a_panel_per_method(project: Project) -> None:
 
 
 def test_a_seed_that_lacks_a_run_is_left_out_at_that_value(project: Project) -> None:
-    project.declare(
-        methods={"fedavg": None},
-        axes={"clip": {"key": "local.clip", "values": [1.0, 2.0]}, "target": ["a", "b"], "seed": [0, 1]},
-    )
-    for clip in (1.0, 2.0):
-        for target in ("a", "b"):
-            for seed in (0, 1):
-                absent = (clip, target, seed) == (2.0, "b", 1)
-                values = {1: accuracy((0.5, 0.5), ood=0.4 + 0.2 * seed)}
-                project.add("fedavg", None if absent else values, clip=clip, target=target, seed=seed)
-    plot = sweep(project, project.collect(), x="clip", metrics=("ood",))
+    clips, names = {"key": "local.clip", "values": [1.0, 2.0]}, ("clip", "target", "seed")
+    places = itertools.product(["fedavg"], clips["values"], "ab", (0, 1))
+    values = {place: 0.4 + 0.2 * place[-1] if place[1:] != (2.0, "b", 1) else None for place in places}
+    axes = {"clip": clips, "target": ["a", "b"], "seed": [0, 1]}
+    plot = sweep(project, trained(project, values, names, axes=axes), x="clip", metrics=("ood",))
     assert rows(plot, mark="mean")["y"].tolist() == pytest.approx([50, 40])
-
-
-def test_of_two_seeds_each_is_there_and_no_band(project: Project) -> None:
-    plot = sweep(project, toy(project, seeds=2), x="clip", metrics=("ood",))
-    assert plot.note == "thin lines: single seeds; mean over held-out domains a, b"
-    assert plot.frame["low"].isna().all()
-    assert rows(plot, label="fedavg", mark="seed 1")["y"].tolist() == pytest.approx([42, 52, 62])
 
 
 def test_names_stand_side_by_side_in_the_order_of_the_file(project: Project) -> None:
@@ -116,13 +99,9 @@ def test_names_stand_side_by_side_in_the_order_of_the_file(project: Project) -> 
         ((1, 2, 4, 8), "linear", "linear"),
     ],
 )
-def test_the_scale_fits_the_values(
-    project: Project, values: tuple[float, ...], scale: str, expected: str
-) -> None:
-    collected = toy(project, seeds=1, values=values)
-    plot = sweep(project, collected, x="clip", metrics=("ood",), scale=scale)
-    assert plot.x.scale == expected
-    assert draw.draw(plot, "A toy").axes[0].get_xscale() == expected
+def test_the_scale_fits_the_values(values: tuple[float, ...], scale: str, expected: str) -> None:
+    figure = Sweep(params(Sweep, {"x": "clip", "scale": scale}))
+    assert figure._axis(pd.Series(values), values)[1].scale == expected
 
 
 TABLE2 = "pacs/cnn32/lodo/d{d}/{method}/default/{target}"

@@ -6,9 +6,8 @@ import pytest
 
 from fedshift.analysis.figures.base import Plot
 from fedshift.analysis.figures.weights import LEAST, Weights
-from fedshift.common.errors import FedshiftError
 from fedshift.spec.block import params
-from tests.analysis.conftest import Project, accuracy
+from tests.analysis.conftest import Project
 from tests.analysis.figures.recording import Numbers, recorded
 
 NOBODY = float("nan")
@@ -65,10 +64,3 @@ def test_many_rounds_are_a_median_in_the_band_of_most(project: Project) -> None:
     assert values.loc[50, ["y", "low", "high"]].tolist() == pytest.approx([60, 40, 60])
     assert values.loc[[39, 40, 60, 61], "y"].tolist() == pytest.approx([50, 60, 60, 50])  # ten rounds around
     assert plot.note.startswith("line: median of all seeds in 21 rounds; band: the middle 90% of these")
-
-
-def test_a_method_that_records_none_is_an_error(project: Project) -> None:
-    project.declare(methods={"fedavg": None}, axes={"seed": [0]})
-    project.add("fedavg", {1: accuracy((0.5,))}, seed=0)
-    with pytest.raises(FedshiftError, match="recorded 'weights or gradalign'"):
-        Weights(Weights.Params()).plot(project.workspace, project.collect())

@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
-from fedshift.analysis.clients import DOMAINS
+from fedshift.analysis.clients import DOMAINS, of_clients
 from fedshift.analysis.collected import Collected
-from fedshift.analysis.comparable import printed
-from fedshift.analysis.figures.base import Figure
+from fedshift.analysis.comparable import AVERAGE, printed
+from fedshift.analysis.figures.base import AxisValue, Figure
 from fedshift.analysis.quantities import heading, in_percent
-from fedshift.common.errors import FedshiftError, unknown
+from fedshift.common.errors import FedshiftError
 from fedshift.experiments.axes import NONE
-from fedshift.experiments.schema import Experiment
 from fedshift.storage.workspace import Workspace
 
 ENOUGH = 3  # seeds from which a standard deviation is plotted
+GREY = "#8c959f"
 TITLES = {"id": "in-distribution", "ood": "out-of-distribution"}
 OVER_CLIENTS = {"all": "clients by size", "avg": "mean of clients"}
 AXES = {"target": "held-out domain", "data.dataset": "data set"}  # in words
 SETTINGS = {"local.lr": "learning rate", "local.batch": "batch size", "local.epochs": "local epochs"}
 SETTING = "setting."  # before a dotted key
+WORDS = "place in words"  # no axis has a blank in its name
 NAMED = 6  # values of an axis that are named; more are counted
+
+
+def nothing_finished(collected: Collected, what: str) -> FedshiftError:
+    """The error that there is nothing to plot before more runs are finished."""
+    return FedshiftError(collected.path, what, "Train the experiment, then collect it again.")
 
 
 def over_seeds(frame: pd.DataFrame, ddof: int, along: str = "x") -> pd.DataFrame:
@@ -37,15 +44,16 @@ def over_seeds(frame: pd.DataFrame, ddof: int, along: str = "x") -> pd.DataFrame
     """
     by = [name for name in frame if name not in ("seed", "y")]
     groups = frame.dropna(subset="y").groupby(by, sort=False, dropna=False)["y"]
-    found = groups.agg(["mean", "count", "min", "max"]).assign(std=groups.std(ddof=ddof)).reset_index()
+    found = groups.agg(y="mean", seeds="count", low="min", high="max").assign(std=groups.std(ddof=ddof))
+    found = found.reset_index()
     line = [name for name in by if name != along]
-    most = found.groupby(line, dropna=False)["count"].transform("max")
+    most = found.groupby(line, dropna=False)["seeds"].transform("max")
     found["kind"] = np.select([most >= ENOUGH, most == 2], ["std", "range"], "alone")
-    std = found["std"].where((found["kind"] == "std") & (found["count"] >= ENOUGH))
-    two = (found["kind"] == "range") & (found["count"] == 2)
-    low = (found["mean"] - std).where(~two, found["min"])
-    high = (found["mean"] + std).where(~two, found["max"])
-    return found[by].assign(y=found["mean"], low=low, high=high, kind=found["kind"])
+    std = found["std"].where((found["kind"] == "std") & (found["seeds"] >= ENOUGH))
+    two = (found["kind"] == "range") & (found["seeds"] == 2)
+    found["low"] = found["low"].where(two, found["y"] - std)
+    found["high"] = found["high"].where(two, found["y"] + std)
+    return found[[*by, "y", "low", "high", "kind"]]
 
 
 def marks(frame: pd.DataFrame, ddof: int, style: str) -> pd.DataFrame:
@@ -57,25 +65,21 @@ def marks(frame: pd.DataFrame, ddof: int, style: str) -> pd.DataFrame:
     """
     if pd.api.types.is_numeric_dtype(frame["x"]):
         frame = frame.sort_values("x", kind="stable")
-    means = over_seeds(frame, ddof)
-    line = [name for name in means if name not in ("x", "y", "low", "high", "kind")]
+    means = over_seeds(frame, ddof).assign(mark="mean", style=style)
+    line = [name for name in frame if name not in ("x", "y", "seed")]
     two = means.loc[means["kind"] == "range", line].drop_duplicates()
     seeds = frame.merge(two, on=line).dropna(subset="y").sort_values("seed", kind="stable")
-    seeds = seeds.assign(
-        mark="seed " + seeds["seed"].astype(str), style="ring" if style in ("dot", "bar") else "thin"
-    )
-    std = means["kind"] == "std"
-    ends = {end: means[end].where(std) for end in ("low", "high")}
-    parts = [seeds.drop(columns="seed"), means.drop(columns="kind").assign(mark="mean", style=style, **ends)]
+    seeds["mark"] = "seed " + seeds.pop("seed").astype(str)
+    seeds["style"] = "ring" if style in ("dot", "bar") else "thin"
+    ends = means[["low", "high"]].where(means.pop("kind") == "std")
+    parts = [seeds, means.assign(low=ends["low"], high=ends["high"])]
     return pd.concat(parts[::-1] if style == "bar" else parts, ignore_index=True)
 
 
 def in_order(frame: pd.DataFrame, **orders: Sequence[Any]) -> pd.DataFrame:
     """Sorted by columns whose values have an order, the first column first; otherwise as it was."""
-    places = [
-        frame[column].map({value: i for i, value in enumerate(order)}) for column, order in orders.items()
-    ]
-    return frame.iloc[np.lexsort(places[::-1])] if len(frame) else frame
+    places = {column: {value: place for place, value in enumerate(order)} for column, order in orders.items()}
+    return frame.sort_values([*orders], key=lambda own: own.map(places[str(own.name)]), kind="stable")
 
 
 def with_seed(frame: pd.DataFrame) -> pd.DataFrame:
@@ -87,20 +91,21 @@ def headings(collected: Collected, frame: pd.DataFrame, methods: bool = False) -
     """The place of each row of `frame` on the axes beyond target and seed, in words ("pacs, d = 2"), and all
     of these in the order of the file. methods: the method in front, and only axes on which runs differ.
     """
-    further = [key for key in collected.keys if key not in ("method", "target", "seed")]
+    axes = [key for key in collected.keys if key not in ("method", "target", "seed")]
     if methods:
-        further = ["method", *(axis for axis in further if len(collected.order[axis]) > 1)]
-    if not further:
-        return pd.Series("", frame.index, dtype=object), [""]
+        axes = ["method", *(axis for axis in axes if len(collected.order[axis]) > 1)]
     orders = {"method": collected.experiment.rows, **collected.order}
-    points = in_order(frame[further].drop_duplicates(), **{axis: orders[axis] for axis in further})
-    return pd.Series(_words(frame[further]), frame.index, dtype=object), [*dict.fromkeys(_words(points))]
+    words = [[word(axis, value) for value in frame[axis]] for axis in axes]
+    texts = [", ".join(filter(None, place)) for place in zip(*words, strict=True)] or [""] * len(frame)
+    places = frame[axes].assign(**{WORDS: texts})
+    in_file = in_order(places, **{axis: orders[axis] for axis in axes}) if axes else places
+    return places[WORDS].astype(object), [*in_file[WORDS].unique()] or [""]
 
 
-def _words(points: pd.DataFrame) -> list[str]:
-    """Values on axes in words, of each row; an axis without a value is left out."""
-    columns = [[word(str(axis), value) for value in points[axis]] for axis in points]
-    return [", ".join(filter(None, words)) for words in zip(*columns, strict=True)]
+def panels(collected: Collected, frame: pd.DataFrame) -> tuple[pd.Series | str, list[str]]:
+    """The title of the panel of each row of `frame`, by its held-out domain, and all titles in order."""
+    names = collected.order.get("target", [])
+    return frame["target"].map(panel_of) if names else "", [*map(panel_of, names)]
 
 
 def word(axis: str, value: Any) -> str:
@@ -112,8 +117,9 @@ def word(axis: str, value: Any) -> str:
 
 
 def panel_of(target: Any) -> str:
-    """The title of the panel of a held-out domain."""
-    return "" if pd.isna(target) else "nothing held out" if target == NONE else f"held out: {target}"
+    """The title of the panel of a held-out domain, or of their AVERAGE."""
+    titles = {NONE: "nothing held out", AVERAGE: AVERAGE}
+    return "" if pd.isna(target) else titles.get(target, f"held out: {target}")
 
 
 def published(workspace: Workspace, collected: Collected, points: pd.DataFrame) -> pd.Series[float]:
@@ -121,17 +127,11 @@ def published(workspace: Workspace, collected: Collected, points: pd.DataFrame) 
 
     points: columns method (a row of the experiment), metric and axes, where the target may be AVERAGE.
     """
-    axes = [str(axis) for axis in points if axis not in ("method", "metric")]
-    values = [
-        printed(
-            workspace,
-            collected,
-            str(point["method"]),
-            {axis: point[axis] for axis in axes if not pd.isna(point[axis])},
-            point["metric"],
-        )
-        for point in points.to_dict("records")
-    ]
+    values = []
+    for point in points.to_dict("records"):
+        method, metric = str(point.pop("method")), point.pop("metric")
+        axes = {str(axis): value for axis, value in point.items() if not pd.isna(value)}
+        values.append(printed(workspace, collected, method, axes, metric))
     return pd.Series(values, points.index, dtype=float)
 
 
@@ -140,25 +140,44 @@ def rows_of(frame: pd.DataFrame, collected: Collected) -> list[str]:
     return [row for row in collected.experiment.rows if (frame["method"] == row).any()]
 
 
-def holders(frame: pd.DataFrame) -> list[str]:
-    """The clients of a frame by the domains that they hold, in the order of clients."""
-    return [*frame.sort_values("client", kind="stable")[DOMAINS].unique()]
+def of_methods(
+    workspace: Workspace, collected: Collected, *names: str
+) -> tuple[pd.DataFrame, dict[str, list[Any]]]:
+    """What methods recorded of each client by round under one of `names`
+    (fedshift.analysis.clients.of_clients) as y, with seed, row, panel and, as label, the domains
+    that a client holds; and the orders of row, panel and label.
+
+    Raises FedshiftError where no finished run did.
+    """
+    parts = [of_clients(workspace, collected, name) for name in names]
+    frame = pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
+    if frame.empty:
+        what = f"no finished run here recorded '{' or '.join(names)}'"
+        fix = "Plot a method that does (`fedshift list methods`), trained here."
+        raise FedshiftError(collected.path, what, fix)
+    frame = with_seed(frame).rename(columns={DOMAINS: "label", "value": "y"})
+    frame["row"], rows = headings(collected, frame, methods=True)
+    frame["panel"], titles = panels(collected, frame)
+    labels = [*frame.sort_values("client", kind="stable")["label"].unique()]
+    return frame, {"row": rows, "panel": titles, "label": labels}
 
 
-def at_the_end(frame: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """Of what was recorded by round, the last round of each value of `by`."""
-    return frame[frame["round"] == frame.groupby([*by], dropna=False)["round"].transform("max")]
+def at_the_end(frame: pd.DataFrame) -> pd.DataFrame:
+    """Of what `of_methods` gave, the last round of each row, panel and seed."""
+    return frame[frame["round"] == frame.groupby(["row", "panel", "seed"])["round"].transform("max")]
+
+
+@dataclass(frozen=True)
+class At:
+    """at: values on axes, one run of each row at these; the first of the file on others."""
+
+    at: tuple[AxisValue, ...] = ()
 
 
 class OfRuns(Figure):
     """A figure whose parameter `at` names values on axes: of each row it shows one run at these."""
 
-    def check(self, experiment: Experiment, axes: Mapping[str, Sequence[Any]], where: str) -> None:
-        """Raises FedshiftError at `where` for a name that is not a value of an axis."""
-        known = [str(value) for values in axes.values() for value in values]
-        for name in self.params.at:
-            if name not in known:
-                raise unknown(f"{where}.at", "value of an axis", name, known)
+    Params: ClassVar[type] = At
 
     def shown(self, frame: pd.DataFrame, collected: Collected) -> tuple[pd.DataFrame, str]:
         """The rows of `frame` at one value of each axis: that which `at` names, else the first that has rows;
@@ -172,22 +191,8 @@ class OfRuns(Figure):
             chosen = next((value for value in present if str(value) in self.params.at), present[0])
             frame = frame[frame[axis] == chosen]
             if len(values) > 1 or axis == "target":
-                word = {"target": "held out: {}", "seed": "seed {}"}.get(axis, f"{axis} {{}}")
-                words.append(word.format(chosen))
+                words.append({"target": "held out: ", "seed": "seed "}.get(axis, f"{axis} ") + str(chosen))
         return frame, ", ".join(words)
-
-
-def nothing_finished(collected: Collected, what: str) -> FedshiftError:
-    """That there is nothing to plot before more runs are finished."""
-    return FedshiftError(collected.path, what, "Train the experiment, then collect it again.")
-
-
-def not_recorded(collected: Collected, name: str) -> FedshiftError:
-    """That no finished run recorded what is to be plotted."""
-    what = f"no finished run here recorded '{name}'"
-    return FedshiftError(
-        collected.path, what, "Plot a method that does (`fedshift list methods`), trained here."
-    )
 
 
 def axis_label(quantity: str) -> str:
@@ -225,6 +230,11 @@ def held_out(collected: Collected, frame: pd.DataFrame) -> str:
     return f"held out: {words}" if names else ""
 
 
+def notes(*parts: object) -> str:
+    """The parts of a note that are there: texts, or `condition and text`."""
+    return "; ".join(part for part in parts if isinstance(part, str) and part)
+
+
 def note(frame: pd.DataFrame, averaged: Mapping[str, Sequence[Any]] | None = None) -> str:
     """What lies around the means of a plot's frame, and what these are over.
 
@@ -235,16 +245,15 @@ def note(frame: pd.DataFrame, averaged: Mapping[str, Sequence[Any]] | None = Non
     alone = [name for name in averaged.get("target", ()) if name != NONE]
     around = {*frame.loc[frame["low"].notna(), "style"]}
     seeds = {*frame.loc[frame["mark"].str.startswith("seed "), "style"]}
-    bars = bool(around & {"dot", "bar"})
-    parts = {
-        "band: ± one standard deviation over seeds": bool(around & {"line", "marked"}),
-        "bar: ± one standard deviation over seeds": bars and "bar" not in around,
-        "line: ± one standard deviation over seeds": "bar" in around,
-        "thin lines: single seeds": "thin" in seeds,
-        "rings: single seeds": "ring" in seeds,
-        f"mean over {over}": bool(over),
-        f"held out: {''.join(map(str, alone[:1]))}": len(alone) == 1,
-        "diamond: published": (frame["style"] == "diamond").any(),
-        "dashed: published": (frame["style"] == "level").any(),
-    }
-    return "; ".join(text for text, holds in parts.items() if holds)
+    std = "± one standard deviation over seeds"
+    return notes(
+        around & {"line", "marked"} and f"band: {std}",
+        "dot" in around and "bar" not in around and f"bar: {std}",
+        "bar" in around and f"line: {std}",
+        "thin" in seeds and "thin lines: single seeds",
+        "ring" in seeds and "rings: single seeds",
+        over and f"mean over {over}",
+        len(alone) == 1 and f"held out: {alone[0]}",
+        (frame["style"] == "diamond").any() and "diamond: published",
+        (frame["style"] == "level").any() and "dashed: published",
+    )

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.evaluated import pixels, results_of
-from fedshift.analysis.figures._queries import OfRuns, rows_of
+from fedshift.analysis.figures._queries import At, OfRuns, in_order, rows_of
 from fedshift.analysis.figures.base import Axis, Plot
 from fedshift.common.errors import FedshiftError
 from fedshift.storage.workspace import Workspace
@@ -25,12 +25,9 @@ FAINT = 0.5  # of the image's contrast, which would pass for attention
 
 
 @dataclass(frozen=True)
-class Params:
-    """at: values on axes, one run of each row at these; the first of the file on others.
-    images: how many, one of each class in turn; client: whose, -1 the held-out domain.
-    """
+class Params(At):
+    """images: how many, one of each class in turn; client: whose, -1 the held-out domain."""
 
-    at: tuple[str, ...] = ()
     images: int = 6
     client: Annotated[int, Field(ge=-1)] = -1
 
@@ -46,7 +43,6 @@ class Attention(OfRuns):
     Params = Params
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
-        """Raises FedshiftError where no run was evaluated."""
         frame = results_of(workspace, collected, "attention")
         clients, client = sorted({*frame["client"]}), self.params.client
         frame = frame[frame["client"] == client]
@@ -56,44 +52,37 @@ class Attention(OfRuns):
             raise FedshiftError(f"experiments/{collected.experiment.name}.yaml: figures.attention", what, fix)
         frame, which = self.shown(frame, collected)
         methods = rows_of(frame, collected)
+        names = methods if len(methods) > 1 else ["attention"]
         first = frame[frame["method"] == methods[0]].drop_duplicates("sample")
         turn = first.assign(turn=first.groupby("label").cumcount()).sort_values(["turn", "label"])
-        shown = frame[frame["sample"].isin(turn["sample"][: self.params.images])]
+        samples = turn["sample"][: self.params.images]
+        shown = frame[frame["sample"].isin(samples)]
         shown = shown.assign(shares=shown["scores"].map(_shares)).set_index(["method", "sample"])
         ends = min(map(np.min, shown["shares"])), max(map(np.max, shown["shares"]))
 
         parts, pictures = [], {}
-        for sample in turn["sample"][: self.params.images]:
+        for sample in samples:
             image = shown.loc[(methods[0], sample)]
             peak = f"\npeak {image['shares'].max():.1f} × uniform" if len(methods) == 1 else ""
-            panel = f"{image['class']}, image {sample}{peak}"
-            pictures["", "image", panel] = pixels(image["pixels"], image["px"])
-            parts.append(_values(image, panel, "image", mark="image"))
-            for method in methods:
-                row, name = shown.loc[(method, sample)], method if len(methods) > 1 else "attention"
-                pictures["", name, panel] = _map(row, ends)
-                x = np.arange(len(row["shares"])) % row["side"]
-                parts.append(_values(row, panel, name, mark="share of a uniform map", x=x, y=row["shares"]))
+            of: dict[str, Any] = {"label": image["class"], "panel": f"{image['class']}, image {sample}{peak}"}
+            pictures["", "image", of["panel"]] = pixels(image["pixels"], image["px"])
+            parts.append(pd.DataFrame({"x": [np.nan], "y": np.nan, "mark": "image", **of, "y_axis": "image"}))
+            for method, name in zip(methods, names, strict=True):
+                row = shown.loc[(method, sample)]
+                pictures["", name, of["panel"]] = _map(row, ends)
+                values = {"x": np.arange(len(row["shares"])) % row["side"], "y": row["shares"]}
+                of = of | {"mark": "share of a uniform map", "y_axis": name}
+                parts.append(pd.DataFrame({**values, **of}))
         scale = f"{ends[0]:.1f} to {ends[1]:.1f} × the score of a uniform map"
-        names = ["image", *(methods if len(methods) > 1 else ["attention"])]
-        frame = pd.concat(parts, ignore_index=True)
-        frame = frame.iloc[np.argsort(frame["y_axis"].map(names.index), kind="stable")]
-        note = f"{which}; dark to bright, in all maps: {scale}"
-        axes = [Axis(name) for name in names]
         return Plot(
             "Where attention looks",
-            frame,
+            in_order(pd.concat(parts, ignore_index=True), y_axis=["image", *names]),
             Axis("position"),
-            axes,
-            note=note,
+            [*map(Axis, ["image", *names])],
+            note=f"{which}; dark to bright, in all maps: {scale}",
             size=(1.35, 1.35),
             pictures=pictures,
         )
-
-
-def _values(row: pd.Series[Any], panel: str, name: str, **values: Any) -> pd.DataFrame:
-    empty = {"x": [float("nan")], "y": [float("nan")]}
-    return pd.DataFrame({**empty, **values, "label": row["class"], "panel": panel, "y_axis": name})
 
 
 def _shares(scores: Any) -> NDArray[np.float64]:

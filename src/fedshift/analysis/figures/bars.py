@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from fedshift.analysis.figures.base import AxisName, Metric, Rows
 from fedshift.analysis.figures.sweep import Sweep
 
 
@@ -19,10 +20,10 @@ class Params:
     """
 
     x: str = ""
-    metrics: tuple[str, ...] = ("ood",)
-    lines: str = "method"
-    panels: str = ""
-    rows: str = "*"
+    metrics: tuple[Metric, ...] = ("ood",)
+    lines: AxisName = "method"
+    panels: AxisName = ""
+    rows: Rows = "*"
 
     scale: ClassVar[str] = "linear"
     levels: ClassVar[tuple[str, ...]] = ()

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
-from collections.abc import Mapping, Sequence
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from fedshift.analysis.collected import Collected
-from fedshift.common.errors import FedshiftError
+from fedshift.common.errors import FedshiftError, unknown
+from fedshift.experiments.column import quantity
 from fedshift.experiments.figures import figures
 from fedshift.experiments.schema import Experiment
 from fedshift.storage.workspace import Workspace
 
+Axes = Mapping[str, Sequence[Any]]  # the values on each axis, by the name that tables use
 COLUMNS = ["row", "panel", "label", "mark", "x", "y", "low", "high", "x_axis", "y_axis"]
-DEFAULTS: dict[str, Any] = {
-    "row": "",
-    "panel": "",
-    "mark": "mean",
-    "style": "dot",
-    "low": np.nan,
-    "high": np.nan,
-}
+DEFAULTS: Any = {"row": "", "panel": "", "mark": "mean", "style": "dot", "low": np.nan, "high": np.nan}
 
 # Colours of all labels: Okabe and Ito's without yellow, which is faint on white, then Tol's.
 PALETTE = [
@@ -39,6 +36,33 @@ METHODS = [  # each has its look in all figures: those that are plotted together
     "fedheal", "feddg_ga", "fediir", "feddyn", "moon", "lgfedavg", "partialfed", "fedfa",
 ]  # fmt: skip
 BOUNDS = {"local": ("#57606a", "s"), "central": ("#8c959f", "D")}  # lower and upper bound: grey
+
+
+def _among(
+    kind: str, names: Callable[[Experiment, Axes], Iterable[str]], pattern: bool = False
+) -> Callable[..., None]:
+    """A check that a text is one of these names of an experiment, or a pattern that matches some."""
+
+    def check(text: str, where: str, experiment: Experiment, axes: Axes) -> None:
+        valid = [*names(experiment, axes)]
+        if not (fnmatch.filter(valid, text) if pattern else text in valid):
+            raise unknown(where, kind, text, valid)
+
+    return check
+
+
+# Types of parameters that `Figure.check` checks, one by one in a tuple; "" is not checked.
+Metric = Annotated[str, lambda text, where, *_: quantity(text, where)]
+Row = Annotated[str, _among("row of this experiment", lambda experiment, _: experiment.rows)]
+Rows = Annotated[str, _among("row of this experiment", lambda experiment, _: experiment.rows, pattern=True)]
+Trained = Annotated[str, _among("trained row of this experiment", lambda experiment, _: experiment.methods)]
+TrainedRows = Annotated[
+    str, _among("trained row of this experiment", lambda experiment, _: experiment.methods, pattern=True)
+]
+AxisName = Annotated[str, _among("axis", lambda _, axes: ["method", *axes])]
+AxisValue = Annotated[
+    str, _among("value of an axis", lambda _, axes: [str(one) for of in axes.values() for one in of])
+]
 
 
 class Look(NamedTuple):
@@ -115,7 +139,7 @@ class Plot:
         frame = self.frame.reset_index(drop=True)
         for name, value in {**DEFAULTS, "y_axis": self.axes[0].label}.items():
             frame[name] = frame[name].fillna(value) if name in frame else value
-        numbers = [name for name in ("x", "y", "low", "high") if not frame[name].map(_is_text).any()]
+        numbers = [name for name in ("x", "y", "low", "high") if not is_text(frame[name]).any()]
         object.__setattr__(self, "frame", frame.astype(dict.fromkeys(numbers, float)))
         object.__setattr__(self, "labels", [*(self.labels or self.frame["label"].unique())])
 
@@ -130,30 +154,29 @@ class Plot:
         from its name (of a variant from its method: "fedavg-uniform"), or is the next one whose colour no
         label before it has.
         """
-        methods = [label for label in self.labels if label in METHODS and label not in self.colours]
-        places = {label: METHODS.index(label) for label in methods}
+        own = [label for label in self.labels if label not in self.colours]
+        places = {label: METHODS.index(label) for label in own if label in METHODS}
         looks = {}
         for label in self.labels:
             method, number = label.partition("-")[0], hashlib.sha256(label.encode()).digest()[0]
             first = METHODS.index(method) if method in METHODS else number % len(PALETTE)
-            if not {label} & {*places, *BOUNDS, *self.colours}:
-                places[label] = _free(first, {*places.values()})
+            if label in own and label not in BOUNDS:
+                places.setdefault(label, _free(first, {*places.values()}))
             place = places.get(label, first)
-            own = PALETTE[place % len(PALETTE)], MARKERS[place % len(MARKERS)]
-            colour, marker = BOUNDS.get(label, own)
+            fixed = PALETTE[place % len(PALETTE)], MARKERS[place % len(MARKERS)]
+            colour, marker = BOUNDS.get(label, fixed)
             looks[label] = Look(self.colours.get(label, colour), marker, place)
         return looks
 
     @property
     def text(self) -> str:
         """The figure in words, as alternative text."""
-        drawn = {*self.frame["label"]}
         panels = self.frame[["row", "panel"]].drop_duplicates().to_numpy()
-        parts = {
-            "y": [label.replace("\n", " ") for label in self.frame["y_axis"].unique()],
+        parts: dict[str, Any] = {
+            "y": self.frame["y_axis"].str.replace("\n", " "),
             "x": [self.x.label],
             "panels": [", ".join(filter(None, panel)) for panel in panels],
-            "lines": [label for label in self.labels if label in drawn],
+            "lines": [label for label in self.labels if (self.frame["label"] == label).any()],
         }
         listed = {name: "; ".join(dict.fromkeys(filter(None, values))) for name, values in parts.items()}
         return ". ".join([self.title, *(f"{name}: {values}" for name, values in listed.items() if values)])
@@ -163,12 +186,13 @@ def _free(first: int, taken: set[int]) -> int:
     """The first place from here on of a new colour, or, where there is none, of a new colour and marker."""
     colours = {place % len(PALETTE) for place in taken}
     places = range(first, first + len(PALETTE) * len(MARKERS))
-    new = [place for place in places if place % len(PALETTE) not in colours]
-    return [*new, *(place for place in places if place not in taken), first][0]
+    new = (place for place in places if place % len(PALETTE) not in colours)
+    return next(new, next((place for place in places if place not in taken), first))
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
+def is_text(values: pd.Series) -> pd.Series[bool]:
+    """Which values are text."""
+    return values.map(lambda value: isinstance(value, str))
 
 
 @dataclass(frozen=True)
@@ -193,12 +217,17 @@ class Figure:
     def __init__(self, params: Any) -> None:
         self.params = params
 
-    def check(self, experiment: Experiment, axes: Mapping[str, Sequence[Any]], where: str) -> None:
-        """Raise FedshiftError at `where` for a parameter that the experiment cannot serve.
+    def check(self, experiment: Experiment, axes: Axes, where: str) -> None:
+        """Raise FedshiftError at `where` for a parameter that the experiment cannot serve: here those of the
+        types Metric, Row, Rows, Trained, TrainedRows, AxisName and AxisValue.
 
-        Called when the experiment is planned, before anything is trained. axes: the values on each axis, by
-        the name that tables use.
+        Called when the experiment is planned, before anything is trained.
         """
+        for name, hint in typing.get_type_hints(self.Params, include_extras=True).items():
+            value = getattr(self.params, name)
+            for check in _checks(hint):
+                for text in filter(None, [value] if isinstance(value, str) else value or ()):
+                    check(text, f"{where}.{name}", experiment, axes)
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
         """What it shows of the collected results. workspace: for published numbers.
@@ -206,6 +235,12 @@ class Figure:
         Raises FedshiftError where there is nothing to plot.
         """
         raise NotImplementedError
+
+
+def _checks(hint: Any) -> list[Callable[..., None]]:
+    """Those of a type, and of the elements of a tuple."""
+    parts = (hint, *typing.get_args(hint))
+    return [one for part in parts for one in getattr(part, "__metadata__", ()) if callable(one)]
 
 
 def plots(workspace: Workspace, collected: Collected) -> tuple[dict[str, Plot], dict[str, FedshiftError]]:

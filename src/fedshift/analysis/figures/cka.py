@@ -9,7 +9,7 @@ import pandas as pd
 from fedshift.analysis.clients import DOMAINS, domains
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.evaluated import results_of
-from fedshift.analysis.figures._queries import held_out, in_order, rows_of
+from fedshift.analysis.figures._queries import held_out, in_order, notes, rows_of
 from fedshift.analysis.figures.base import Axis, Figure, Plot
 from fedshift.storage.workspace import Workspace
 
@@ -32,21 +32,20 @@ class CKA(Figure):
     Params = Params
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
-        """Raises FedshiftError where no run was evaluated."""
         frame = _pairs(_named(collected, results_of(workspace, collected, "cka")))
-        methods, names = rows_of(frame, collected), [*dict.fromkeys(frame.sort_values("rank")["x"])]
+        methods, names = rows_of(frame, collected), [*frame.sort_values("rank")["x"].unique()]
         runs = frame.groupby(["method", "x", "digest"], sort=False)["cka"].mean().rename("y").reset_index()
-        by = runs.groupby(["method", "x"], sort=False)["y"]
+        runs = runs.rename(columns={"method": "label"})
+        by = runs.groupby(["label", "x"], sort=False)["y"]
         rings = runs[by.transform("size") > 1].assign(mark="run", style="ring")
-        plotted = pd.concat([rings, by.mean().reset_index().assign(mark="mean", style="dot")])
-        more = "dots: means over runs; rings: runs" if frame["digest"].nunique() > len(methods) else ""
+        several = frame["digest"].nunique() > len(methods)
         return Plot(
             "Similarity of clients' networks",
-            in_order(plotted.assign(label=plotted["method"]), label=methods, x=names),
+            in_order(pd.concat([rings, by.mean().reset_index()]), label=methods, x=names),
             Axis("pair of clients" if "–" in names[0] else "client, mean over all others", names=names),
             Axis("linear CKA of features\n(1: alike)", limits=(0.0, 1.03) if self.params.from_zero else None),
             methods,
-            "; ".join(filter(None, [held_out(collected, frame), more])),
+            notes(held_out(collected, frame), several and "dots: means over runs; rings: runs"),
             size=(max(3.6, 0.5 * len(names)), 2.7),
         )
 

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from fedshift.analysis.claims.judge import Difference, Verdict, verdicts
 from fedshift.analysis.collected import Collected
-from fedshift.analysis.figures.base import Axis, Figure, Plot
+from fedshift.analysis.figures._queries import GREY, notes
+from fedshift.analysis.figures.base import Axes, Axis, Figure, Plot
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.schema import Experiment
 from fedshift.storage.workspace import Workspace
 
 PRINTED = "printed"
-COLOURS = {
-    "as published": "#009E73",
-    "against": "#D55E00",
-    "open": "#57606a",
-    "not run": "#8c959f",
-    PRINTED: "#CC79A7",
-}
+COLOURS = {"as published": "#009E73", "against": "#D55E00", "open": "#57606a", "not run": GREY}
+COLOURS |= {PRINTED: "#CC79A7"}
 COLUMNS = ["label", "mark", "style", "x", "y", "low", "high"]
 LINE, TALL = 0.27, 0.16  # inches a difference, and each further line of its name
 LETTERS = 60  # of its name in a line
@@ -38,7 +33,7 @@ class Claims(Figure):
 
     name = "claims"
 
-    def check(self, experiment: Experiment, axes: Mapping[str, Sequence[Any]], where: str) -> None:
+    def check(self, experiment: Experiment, axes: Axes, where: str) -> None:
         """The experiment tests a claim."""
         if not experiment.tests_claims:
             what = "draws the claims that an experiment tests, and this one tests none"
@@ -46,40 +41,35 @@ class Claims(Figure):
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
         """Of every claim that has runs; of all where none has."""
-        return plot(verdicts(workspace, collected))
-
-
-def plot(judged: Sequence[Verdict]) -> Plot:
-    """The figure of these verdicts."""
-    every = [(verdict, difference) for verdict in judged for difference in verdict.differences]
-    lines = [line for line in every if line[1].seeds] or every
-    first = {id(verdict): place for place, (verdict, _) in reversed([*enumerate(lines)])}
-    names = [_name(*line, first[id(line[0])] == place) for place, line in enumerate(lines)]
-    rows = [row for line, name in zip(lines, names, strict=True) for row in _rows(*line, name)]
-    frame = pd.DataFrame(rows, columns=COLUMNS).dropna(subset="x")
-    seen = frame["x"].abs()
-    end = ROOM * (seen.max() if seen.notna().any() else 0.0) or 1.0
-    parts = {
-        "bar: 95% interval over seeds": frame["low"].notna().any(),
-        "open: mean of one seed": (frame["style"] == "open").any(),
-        "square: mean": (frame["style"] == "square").any(),
-        "rings: seeds": (frame["mark"] == "seed").any(),
-        "rings of one seed: its pairs": (frame["mark"] == "pair").any(),
-        "diamond: printed": (frame["style"] == "diamond").any(),
-        f"not shown: {len(every) - len(lines)} without runs": len(every) > len(lines),
-    }
-    wrapped = max((len(name) // LETTERS for name in names), default=0)
-    return Plot(
-        "Claims",
-        frame,
-        Axis("difference, left less right side (of accuracies in points)", limits=(-end, end)),
-        Axis(names=names),
-        [*COLOURS],
-        "; ".join(text for text, holds in parts.items() if holds),
-        size=(7.0, 0.6 + (LINE + TALL * wrapped) * len(lines)),
-        colours=COLOURS,
-        rules={"x": [0.0], "y": [place - 0.5 for place in sorted(first.values())[1:]]},
-    )
+        every = [(one, gap) for one in verdicts(workspace, collected) for gap in one.differences]
+        lines = [line for line in every if line[1].seeds] or every
+        first = {verdict.claim: place for place, (verdict, _) in reversed([*enumerate(lines)])}
+        names = [_name(*line, first[line[0].claim] == place) for place, line in enumerate(lines)]
+        rows = [row for line, name in zip(lines, names, strict=True) for row in _rows(*line, name)]
+        frame = pd.DataFrame(rows, columns=COLUMNS).dropna(subset="x")
+        furthest = frame["x"].abs().max()
+        end = ROOM * furthest if furthest > 0 else 1.0
+        note = notes(
+            frame["low"].notna().any() and "bar: 95% interval over seeds",
+            (frame["style"] == "open").any() and "open: mean of one seed",
+            (frame["style"] == "square").any() and "square: mean",
+            (frame["mark"] == "seed").any() and "rings: seeds",
+            (frame["mark"] == "pair").any() and "rings of one seed: its pairs",
+            (frame["style"] == "diamond").any() and "diamond: printed",
+            len(every) > len(lines) and f"not shown: {len(every) - len(lines)} without runs",
+        )
+        wrapped = max((len(name) // LETTERS for name in names), default=0)
+        return Plot(
+            "Claims",
+            frame,
+            Axis("difference, left less right side (of accuracies in points)", limits=(-end, end)),
+            Axis(names=names),
+            [*COLOURS],
+            note,
+            size=(7.0, 0.6 + (LINE + TALL * wrapped) * len(lines)),
+            colours=COLOURS,
+            rules={"x": [0.0], "y": [place - 0.5 for place in sorted(first.values())[1:]]},
+        )
 
 
 def _name(verdict: Verdict, difference: Difference, begins: bool) -> str:

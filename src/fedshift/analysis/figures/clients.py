@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import pandas as pd
 
 from fedshift.analysis.clients import DOMAINS, by_client
 from fedshift.analysis.collected import Collected
-from fedshift.analysis.figures._queries import (
-    headings,
-    in_order,
-    marks,
-    note,
-    nothing_finished,
-    with_seed,
-)
-from fedshift.analysis.figures.base import Axis, Figure, Plot
+from fedshift.analysis.figures import _queries as queries
+from fedshift.analysis.figures.base import Axes, Axis, Figure, Plot
 from fedshift.common.errors import FedshiftError, unknown
 from fedshift.common.registry import get, names
 from fedshift.experiments.schema import Experiment
@@ -52,7 +44,7 @@ class Clients(Figure):
     name = "clients"
     Params = Params
 
-    def check(self, experiment: Experiment, axes: Mapping[str, Sequence[Any]], where: str) -> None:
+    def check(self, experiment: Experiment, axes: Axes, where: str) -> None:
         """The metric exists, and has a best to be scaled by: the largest."""
         if self.params.metric not in names("metrics"):
             raise unknown(f"{where}.metric", "metric", self.params.metric, names("metrics"), "metrics")
@@ -61,12 +53,11 @@ class Clients(Figure):
             raise FedshiftError(f"{where}.scaled", what, "Leave it out.")
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
-        """Raises FedshiftError where no run is finished."""
         frame = _whole(collected, by_client(collected, self.params.metric))
         if frame.empty:
-            raise nothing_finished(collected, "holds no seed with all its runs")
-        frame = with_seed(frame).sort_values("client", kind="stable")
-        frame["panel"], panels = headings(collected, frame)
+            raise queries.nothing_finished(collected, "holds no seed with all its runs")
+        frame = queries.with_seed(frame).sort_values("client", kind="stable")
+        frame["panel"], panels = queries.headings(collected, frame)
         by_domain, radar = self.params.by == "domain", self.params.style == "radar"
         frame["x"] = frame[DOMAINS] if by_domain else frame["client"].map("client {}".format)
         frame = frame.rename(columns={"method": "label", "value": "y"})
@@ -74,7 +65,7 @@ class Clients(Figure):
         if self.params.scaled:
             means = seeds.groupby(["panel", "x", "label"])["y"].transform("mean")
             seeds["y"] *= WHOLE / means.groupby([seeds["panel"], seeds["x"]]).transform("max")
-        plotted = marks(seeds, collected.protocol.ddof, "dot")
+        plotted = queries.marks(seeds, collected.protocol.ddof, "dot")
         if radar:
             plotted = plotted[plotted["mark"] == "mean"].assign(style="marked", low=None, high=None)
         metric = get("metrics", self.params.metric)
@@ -82,19 +73,18 @@ class Clients(Figure):
         unit = " (% of the best)" if self.params.scaled else " (%)" if percent else ""
         middle = max(0.0, 10 * (plotted["y"].min() // 10) - 10)
         limits = (middle, WHOLE) if radar and percent else None
-        notes = [
-            note(plotted, {"target": collected.order["target"]} if "target" in frame else {}),
-            "100: the best method on this client" * self.params.scaled,
-            f"middle: {middle:g}" if limits else "",
-        ]
         most = plotted.groupby("panel")["x"].nunique().max()
         return Plot(
             f"{metric.title.capitalize()} by client",
-            in_order(plotted, panel=panels, label=collected.experiment.rows),
+            queries.in_order(plotted, panel=panels, label=collected.experiment.rows),
             Axis("client, by its domain" if by_domain else "client"),
             Axis(f"{metric.title}\non own samples{unit}", limits=limits),
             collected.experiment.rows,
-            "; ".join(filter(None, notes)),
+            queries.notes(
+                queries.note(plotted, {"target": collected.order["target"]} if "target" in frame else {}),
+                self.params.scaled and "100: the best method on this client",
+                limits and f"middle: {middle:g}",
+            ),
             size=(3.1, 2.9) if radar else (max(2.6, min(6.0, 0.5 * most)), 2.7),
             polar=radar,
         )
@@ -103,8 +93,6 @@ class Clients(Figure):
 def _whole(collected: Collected, frame: pd.DataFrame) -> pd.DataFrame:
     """Without seeds that lack a run which holds out another domain: their mean would be of fewer."""
     by = [key for key in collected.keys if key != "target"]
-    finished = (collected.runs["state"] == "finished").groupby(
-        [collected.runs[key] for key in by], dropna=False
-    )
-    whole = finished.all().rename("whole").reset_index()
+    runs = collected.runs.assign(whole=collected.runs["state"] == "finished")
+    whole = runs.groupby(by, dropna=False)["whole"].all().reset_index()
     return frame[frame[by].merge(whole, on=by, how="left")["whole"].to_numpy(dtype=bool)]

@@ -14,29 +14,16 @@ import pandas as pd
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.columns import sent
 from fedshift.analysis.comparable import AVERAGE
-from fedshift.analysis.figures._queries import (
-    axis_label,
-    headings,
-    in_order,
-    marks,
-    note,
-    nothing_finished,
-    panel_of,
-    published,
-    with_seed,
-)
-from fedshift.analysis.figures.base import Axis, Figure, Plot
+from fedshift.analysis.figures import _queries as queries
+from fedshift.analysis.figures.base import Axis, Figure, Metric, Plot, TrainedRows
 from fedshift.analysis.quantities import curves
-from fedshift.common.errors import FedshiftError, unknown
+from fedshift.common.errors import FedshiftError
 from fedshift.experiments.axes import NONE
-from fedshift.experiments.column import quantity
-from fedshift.experiments.schema import Experiment
 from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
 
 PLOTTED = ["row", "panel", "label", "y_axis", "x", "seed", "y"]
 ROUNDS = "rounds"
-GREY = "#8c959f"  # of lines that are not highlighted
 ALONG = {
     ROUNDS: "round",
     "bytes": "sent and received by all clients (MB)",
@@ -55,10 +42,10 @@ class Params:
         training.
     """
 
-    metrics: tuple[str, ...] = ("id", "ood")
+    metrics: tuple[Metric, ...] = ("id", "ood")
     x: Literal["rounds", "bytes", "seconds", "steps"] = "rounds"
-    rows: str = "*"
-    highlight: tuple[str, ...] = ()
+    rows: TrainedRows = "*"
+    highlight: tuple[TrainedRows, ...] = ()
 
 
 class Curves(Figure):
@@ -72,74 +59,61 @@ class Curves(Figure):
     name = "curves"
     Params = Params
 
-    def check(self, experiment: Experiment, axes: Mapping[str, Sequence[Any]], where: str) -> None:
-        """The metrics and the rows exist."""
-        patterns = [("rows", self.params.rows), *(("highlight", name) for name in self.params.highlight)]
-        trained = experiment.methods  # an adapted row has no rounds
-        for param, pattern in patterns:
-            if not fnmatch.filter(trained, pattern):
-                raise unknown(f"{where}.{param}", "trained row of this experiment", pattern, trained)
-        for metric in self.params.metrics:
-            quantity(metric, f"{where}.metrics")
-
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
-        """Raises FedshiftError where no run is finished."""
         metrics = [*self.params.metrics]
         drawn = fnmatch.filter(collected.experiment.methods, self.params.rows)
         patterns = self.params.highlight or ("*",)
         grey = [name for name in drawn if not any(fnmatch.fnmatchcase(name, one) for one in patterns)]
-        labels = [*grey, *(name for name in drawn if name not in grey)]
-        frame = with_seed(curves(collected, metrics))
+        frame = queries.with_seed(curves(collected, metrics))
         frame = frame[frame["method"].isin(drawn)].reset_index(drop=True)
         if frame.empty:
-            raise nothing_finished(collected, "holds no finished run")
+            raise queries.nothing_finished(collected, "holds no finished run")
         frame["x"] = frame["round"] * _each(collected, frame, self.params.x)
         frame = frame.dropna(subset="x")
         if frame.empty:
             what = f"its runs have no {self.params.x} to draw against"
             raise FedshiftError(collected.path, what, "Say `x: rounds`.")
-        frame["row"], rows = headings(collected, frame)
-        targets = collected.order.get("target", [])
-        if targets:
+        frame["row"], rows = queries.headings(collected, frame)
+        if "target" in frame:
             frame = pd.concat([frame, _average(collected, frame, metrics)], ignore_index=True)
-            frame["panel"] = frame["target"].map({**{t: panel_of(t) for t in targets}, AVERAGE: AVERAGE})
-        frame["panel"] = frame["panel"].fillna("") if "panel" in frame else ""
+        frame["panel"], titles = queries.panels(collected, frame)
         points = [key for key in collected.keys if key not in ("method", "seed")]
-        lines = frame.rename(columns={"method": "label"}).melt(
-            [*points, "row", "panel", "label", "x", "seed"], metrics, "metric", "y"
-        )
-        lines = lines.assign(y_axis=lines["metric"].map(axis_label)).dropna(subset="y")
+        lines = frame.melt([*points, "row", "panel", "method", "x", "seed"], metrics, "metric", "y")
+        lines = lines.assign(label=lines["method"], y_axis=lines["metric"].map(queries.axis_label))
+        lines = lines.dropna(subset="y")
         if lines.empty:
-            raise nothing_finished(collected, f"no finished run has a value of {', '.join(metrics)}")
-        means = marks(lines[PLOTTED], collected.protocol.ddof, "line")
+            raise queries.nothing_finished(collected, f"no finished run has a value of {', '.join(metrics)}")
+        means = queries.marks(lines[PLOTTED], collected.protocol.ddof, "line")
         means = means[~means["label"].isin(grey) | (means["mark"] == "mean")]
         means.loc[means["label"].isin(grey), ["style", "low", "high"]] = "thin", None, None
         levels = lines[~lines["label"].isin(grey)].drop_duplicates([*points, "label", "metric"])
-        at = levels.rename(columns={"label": "method"})[["method", "metric", *points]]
-        levels = levels.assign(y=published(workspace, collected, at), x=np.nan)
+        values = queries.published(workspace, collected, levels[["method", "metric", *points]])
+        levels = levels[PLOTTED].drop(columns="seed").assign(x=np.nan, y=values)
         levels = levels.dropna(subset="y").assign(mark="published", style="level")
-        plotted = in_order(
-            pd.concat([means, levels[[*PLOTTED[:4], "x", "y", "mark", "style"]]], ignore_index=True),
-            row=rows, y_axis=[axis_label(metric) for metric in metrics],
-            panel=["", *map(panel_of, targets), AVERAGE], label=labels,
-        )  # fmt: skip
-        notes = [
-            note(plotted),
-            "one seed" * (frame["seed"].nunique() == 1),
-            f"grey: {len(grey)} others" * bool(grey),
-        ]
+        plotted = queries.in_order(
+            pd.concat([means, levels], ignore_index=True),
+            row=rows,
+            y_axis=[queries.axis_label(metric) for metric in metrics],
+            panel=["", *titles, AVERAGE],
+            label=sorted(drawn, key=lambda name: name not in grey),
+        )
         ends = float(frame["x"].min()), float(frame["x"].max())
+        limits = ends if ends[0] < ends[1] else None
+        alone = plotted.groupby("row")["panel"].nunique().max() == 1
         return Plot(
             "Learning curves",
             plotted,
-            Axis(ALONG[self.params.x], limits=ends if ends[0] < ends[1] else None,
-                 whole=self.params.x == ROUNDS),
+            Axis(ALONG[self.params.x], limits=limits, whole=self.params.x == ROUNDS),
             [Axis(label) for label in plotted["y_axis"].unique()],
             sorted(collected.experiment.rows, key=lambda name: name in grey),
-            "; ".join(filter(None, notes)),
-            size=(3.6, 2.7) if plotted.groupby("row")["panel"].nunique().max() == 1 else (1.9, 2.1),
-            colours=dict.fromkeys(grey, GREY),
-        )  # fmt: skip
+            queries.notes(
+                queries.note(plotted),
+                frame["seed"].nunique() == 1 and "one seed",
+                grey and f"grey: {len(grey)} others",
+            ),
+            size=(3.6, 2.7) if alone else (1.9, 2.1),
+            colours=dict.fromkeys(grey, queries.GREY),
+        )
 
 
 def _average(collected: Collected, frame: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
@@ -147,9 +121,8 @@ def _average(collected: Collected, frame: pd.DataFrame, metrics: Sequence[str]) 
     seeds all of these have.
     """
     runs = collected.runs[collected.runs["target"].isin({*frame["target"]} - {NONE})]
-    planned = runs["target"].groupby(headings(collected, runs)[0]).nunique()
-    by = [key for key in [*collected.keys, "row", "x"] if key != "target"]
-    by += ["seed"] * ("seed" not in by)
+    planned = runs["target"].groupby(queries.headings(collected, runs)[0]).nunique()
+    by = [key for key in dict.fromkeys([*collected.keys, "row", "x", "seed"]) if key != "target"]
     groups = frame[frame["target"].notna() & (frame["target"] != NONE)].groupby(by, dropna=False)
     means = groups[[*metrics]].mean().assign(count=groups.size()).reset_index()
     wanted = means["row"].map(planned)

@@ -16,15 +16,19 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullLocator, StrMethodFormatter
-from numpy.typing import NDArray
 
 from fedshift.analysis.collected import Collected
-from fedshift.analysis.figures.base import Axis, Look, Plot, plots, table
+from fedshift.analysis.figures.base import Axis, Look, Plot, is_text, plots, table
 from fedshift.analysis.page import csv
 from fedshift.common.files import atomic_path, write_text
 from fedshift.storage.workspace import Workspace
 
 SUFFIXES = ("svg", "pdf", "png", "csv")
+METADATA = {  # of files: what would differ from one writing to the next, and the key of the words
+    "svg": ("Date", "Description"),
+    "pdf": ("CreationDate", "Subject"),
+    "png": ("Software", "Description"),
+}
 TITLE_LETTERS, NOTE_LETTERS, TICK_LETTERS = 10, 15, 13  # in an inch
 NAME_LETTERS = 60  # in a line of a name along y
 SIDE_BY_SIDE = 0.72  # of the room between two names, for the marks of all labels
@@ -33,6 +37,11 @@ SPARSE = 6  # markers on a line, which name it
 DARK, RULE, SMALL = "#24292f", "#afb8c1", "#57606a"
 STYLE: Any = {
     "font.size": 8.5,
+    "figure.titlesize": 11,
+    "figure.titleweight": "bold",
+    "figure.labelsize": 8.5,
+    "legend.fontsize": 8,
+    "legend.frameon": False,
     "axes.titlesize": 9.5,
     "axes.labelsize": 8.5,
     "axes.spines.top": False,
@@ -84,15 +93,11 @@ def write(
             (folder / f"{name}.{suffix}").unlink(missing_ok=True)
         say(f"not drawn: {name}: {error}")
     for name, plot in possible.items():
-        metadata = {
-            "svg": {"Date": None, "Title": experiment.title, "Description": plot.text},
-            "pdf": {"CreationDate": None, "Title": experiment.title, "Subject": plot.text},
-            "png": {"Software": None, "Title": experiment.title, "Description": plot.text},
-        }
         with matplotlib.rc_context(STYLE):
             figure = draw(plot, experiment.title)
-            for suffix, about in metadata.items():
+            for suffix, (varying, words) in METADATA.items():
                 paths.append(folder / f"{name}.{suffix}")
+                about = {varying: None, "Title": experiment.title, words: plot.text}
                 with atomic_path(paths[-1]) as temporary:
                     figure.savefig(temporary, format=suffix, metadata=about)
         paths.append(folder / f"{name}.csv")
@@ -139,10 +144,10 @@ def draw(plot: Plot, title: str | None) -> Figure:
     one_line = "    ".join(below)
     fits = len(one_line) <= letters and "\n" not in one_line
     wrapped = "\n".join(textwrap.fill(text, letters) for text in below)
-    figure.supxlabel(one_line if fits else wrapped, fontsize=8.5)
+    figure.supxlabel(one_line if fits else wrapped)
     if title is not None:
-        words = textwrap.fill(f"{plot.title}. {title}", round(TITLE_LETTERS * figure.get_figwidth()))
-        figure.suptitle(words, fontsize=11, fontweight="bold")
+        letters = round(TITLE_LETTERS * figure.get_figwidth())
+        figure.suptitle(textwrap.fill(f"{plot.title}. {title}", letters))
     return figure
 
 
@@ -150,18 +155,15 @@ def _grid(plot: Plot) -> list[tuple[tuple[str, str], list[str | None]]]:
     """Rows of panels: heading and label of the y axis, and the panels by column. A row has the columns of the
     widest one where all its panels are among them, None where it lacks one, else its own.
     """
-    rows: dict[tuple[str, str], list[str]] = {}
-    for row, label, panel in plot.frame[["row", "y_axis", "panel"]].drop_duplicates().to_numpy():
-        rows.setdefault((row, label), []).append(panel)
-    rows = rows or {("", plot.axes[0].label): [""]}
+    panels = plot.frame.groupby(["row", "y_axis"], sort=False)["panel"].unique()
+    rows: Any = {key: [*own] for key, own in panels.items()} or {("", plot.axes[0].label): [""]}
     widest = max(rows.values(), key=len)
-
-    def by_column(own: list[str]) -> list[str | None]:
-        if {*own} <= {*widest}:
-            return [panel if panel in own else None for panel in widest]
-        return [*own, *[None] * (len(widest) - len(own))]
-
-    return [(key, by_column(own)) for key, own in rows.items()]
+    return [
+        (key, [panel if panel in own else None for panel in widest])
+        if {*own} <= {*widest}
+        else (key, [*own, *[None] * (len(widest) - len(own))])
+        for key, own in rows.items()
+    ]
 
 
 def _picture(axes: Axes, pixels: Any) -> None:
@@ -177,18 +179,15 @@ def _panel(axes: Axes, plot: Plot, place: tuple[str, str, str], y: Axis) -> None
     """Set up both axes of the panel at a place (row, label of the y axis, panel), then draw its series."""
     if place in plot.pictures:
         return _picture(axes, plot.pictures[place])
-    of = dict(zip(("row", "y_axis", "panel"), place, strict=True))
-    frame = plot.frame[plot.frame[[*of]].eq(pd.Series(of)).all(axis=1)].copy()
-    looks, names = plot.looks, {}
+    frame = plot.frame[(plot.frame[["row", "y_axis", "panel"]] == [*place]).all(axis=1)].copy()
+    names = {}
     for name, axis in (("x", plot.x), ("y", y)):
-        text = frame[name].map(lambda value: isinstance(value, str))
-        if axis.names is not None or text.any():
-            names[name] = [*(axis.names if axis.names is not None else frame.loc[text, name].unique())]
-            places = {value: float(place) for place, value in enumerate(names[name])}
-            frame[name] = frame[name].map(places) if text.any() else frame[name]
+        names[name] = [*(axis.names or frame.loc[is_text(frame[name]), name].unique())]
+        if names[name]:
+            frame[name] = frame[name].map({value: place for place, value in enumerate(names[name])})
         frame[name] = frame[name].astype(float)
-        _axis(axes, name, axis, names.get(name), plot.size[0])
-        if name in names:
+        _axis(axes, name, axis, names[name], plot.size[0])
+        if names[name]:
             _side_by_side(frame, name, plot.labels)
     for value in plot.rules.get("x", ()):
         axes.axvline(value, color=DARK, linewidth=0.8)
@@ -196,8 +195,9 @@ def _panel(axes: Axes, plot: Plot, place: tuple[str, str, str], y: Axis) -> None
         axes.axhline(value, color=RULE, linewidth=0.8)
     bars = np.unique(frame.loc[frame["style"] == "bar", "x"].round(9))
     room = min([SIDE_BY_SIDE, *np.diff(bars)])
-    for (label, _, style), series in frame.groupby(["label", "mark", "style"], sort=False):
-        _series(axes, plot, series, str(style), looks[str(label)], names, BAR * room)
+    looks = plot.looks
+    for (label, _, _), series in frame.groupby(["label", "mark", "style"], sort=False):
+        _series(axes, plot, series, looks[str(label)], names, BAR * room)
     axes.text(0.97, 0.04, plot.texts.get(place, ""), transform=axes.transAxes, ha="right", fontsize=8)
     if plot.x.from_zero:
         axes.set_xlim(left=0)
@@ -208,9 +208,8 @@ def _side_by_side(frame: pd.DataFrame, name: str, labels: Sequence[str]) -> None
     dots = frame[frame["style"].isin(["dot", "bar"])]
     if dots.groupby(name)["label"].nunique().max() > 1:
         beside = [label for label in labels if (dots["label"] == label).any()]
-        shifts = {
-            label: SIDE_BY_SIDE * ((place + 0.5) / len(beside) - 0.5) for place, label in enumerate(beside)
-        }
+        middles = (np.arange(len(beside)) + 0.5) / len(beside) - 0.5
+        shifts = dict(zip(beside, SIDE_BY_SIDE * middles, strict=True))
         frame[name] += frame["label"].map(shifts).fillna(0.0)
 
 
@@ -218,72 +217,57 @@ def _series(
     axes: Axes,
     plot: Plot,
     series: pd.DataFrame,
-    style: str,
     look: Look,
-    names: Mapping[str, Any],
+    names: Mapping[str, Sequence[str]],
     width: float,
 ) -> None:
     """Draw the values of one label, mark and style with their intervals; width: of bars."""
-    colour, xs, ys = look.colour, np.asarray(series["x"]), np.asarray(series["y"])
-    label = "_" * (style in UNNAMED) + str(series["label"].iloc[0])
+    style, label = series[["style", "label"]].iloc[0]
+    left, right = plot.x.limits or (-math.inf, math.inf)
+    xs, ys, low, high = series[["x", "y", "low", "high"]].to_numpy(float).T
+    xs = xs.clip(left, right)
+    about: dict[str, Any] = {"color": look.colour, "label": "_" * (style in UNNAMED) + label}
     if style == "level":
         for value in ys:
-            axes.axhline(value, color=colour, linestyle="--", linewidth=0.9)
+            axes.axhline(value, color=look.colour, linestyle="--", linewidth=0.9)
         return
     if plot.polar:
         turns = 2 * math.pi * xs / len(names["x"])
-        ends: Any = [*turns, *turns[:1]], [*ys, *ys[:1]]
-        axes.plot(*ends, color=colour, label=label, marker=look.marker, clip_on=False, **LINE)
+        closed = (np.append(values, values[:1]) for values in (turns, ys))
+        axes.plot(*closed, marker=look.marker, clip_on=False, **about, **LINE)
         return
     if style == "bar":
         hatch = HATCHES[look.place % len(HATCHES)]
-        around: Any = {"color": colour, "hatch": hatch, "edgecolor": "white", "linewidth": 0}
-        axes.bar(xs, ys, width, label=label, **around)
+        axes.bar(xs, ys, width, hatch=hatch, edgecolor="white", linewidth=0, **about)
     else:
-        plain = style == "line" and label in plot.colours
-        markers: dict[str, Any] = {"marker": "" if plain else look.marker}
-        if style == "line":
-            step = max(1, math.ceil(len(xs) / SPARSE))
-            markers["markevery"] = (look.place % step, step)
-        dark = style == "ring" and any(axes.containers)
-        axes.plot(
-            _cut(xs, plot.x.limits),
-            ys,
-            color=DARK if dark else colour,
-            label=label,
-            **(markers | LOOKS[style]),
-        )
-    low, high = np.asarray(series["low"]), np.asarray(series["high"])
+        step = math.ceil(len(xs) / SPARSE) if style == "line" else 1
+        about["marker"] = "" if style == "line" and label in plot.colours else look.marker
+        if style == "ring" and axes.containers:
+            about["color"] = DARK
+        axes.plot(xs, ys, markevery=(look.place % step, step), **(about | LOOKS[style]))
     if np.isnan(low).all():
         return
-    if style in ("line", "marked") and "x" not in names:
-        axes.fill_between(xs, low, high, color=colour, alpha=0.13, linewidth=0)
+    if style in ("line", "marked") and not names["x"]:
+        axes.fill_between(xs, low, high, color=look.colour, alpha=0.13, linewidth=0)
         return
-    line: Any = {"linewidth": INTERVALS.get(style, 2.2), "color": DARK if style == "bar" else colour}
-    line |= {"zorder": 3 if style == "bar" else 1.9}
-    if "y" not in names:
+    line: Any = {"linewidth": INTERVALS.get(style, 2.2), "color": DARK if style == "bar" else look.colour}
+    line["zorder"] = 3 if style == "bar" else 1.9
+    if not names["y"]:
         axes.vlines(xs, low, high, **line)
         return
-    axes.hlines(ys, _cut(low, plot.x.limits), _cut(high, plot.x.limits), **line)
-    for ends, marker, side in ((low, "<", np.less), (high, ">", np.greater)):
-        limit = plot.x.limits[marker == ">"] if plot.x.limits else np.nan
-        beyond = side(ends, limit)
-        if beyond.any():
-            axes.plot(
-                np.full(beyond.sum(), limit), ys[beyond], marker, color=colour, markersize=4, clip_on=False
-            )
+    axes.hlines(ys, low.clip(left, right), high.clip(left, right), **line)
+    for marker, limit, beyond in (("<", left, ys[low < left]), (">", right, ys[high > right])):
+        if len(beyond):
+            ends = [limit] * len(beyond)
+            axes.plot(ends, beyond, marker, color=look.colour, markersize=4, clip_on=False)
 
 
-def _cut(values: NDArray[np.float64], limits: tuple[float, float] | None) -> NDArray[np.float64]:
-    return values if limits is None else np.clip(values, *limits)
-
-
-def _axis(axes: Any, name: str, axis: Axis, names: Sequence[str] | None, width: float) -> None:
+def _axis(axes: Any, name: str, axis: Axis, names: Sequence[str], width: float) -> None:
     """Scale, limits, ticks and names of an axis; names have no grid lines. width: of the panel, inches."""
     drawn = axes.xaxis if name == "x" else axes.yaxis
     if axes.name == "polar":
         _polar_axis(axes, name, axis, names)
-    elif names is not None:
+    elif names:
         last = len(names) - 1
         axes.grid(axis=name, visible=False)
         axes.set(**{f"{name}lim": (-0.5, last + 0.5) if name == "x" else (last + 0.6, -0.6)})
@@ -305,9 +289,9 @@ def _axis(axes: Any, name: str, axis: Axis, names: Sequence[str] | None, width: 
             axes.set(**{f"{name}lim": axis.limits})
 
 
-def _polar_axis(axes: Any, name: str, axis: Axis, names: Sequence[str] | None) -> None:
+def _polar_axis(axes: Any, name: str, axis: Axis, names: Sequence[str]) -> None:
     """Directions of a radar, from the top clockwise, with their names; the ends of its radius."""
-    if names is not None:
+    if names:
         axes.set(theta_zero_location="N", theta_direction=-1)
         axes.set_xticks([2 * math.pi * place / len(names) for place in range(len(names))], names)
         axes.tick_params(axis="x", pad=12)
@@ -326,21 +310,15 @@ def _legends(figure: Figure, grid: Any, plot: Plot) -> None:
     """A legend at the right of all panels, each label once; of rows without a label in common (a map by
     class, and by domain) one at each row.
     """
-    rows = [_handles(line, plot) for line in grid]
+    rows = []
+    for line in grid:
+        found = [pair for axes in line for pair in zip(*axes.get_legend_handles_labels(), strict=True)]
+        first = {label: handle for handle, label in reversed(found)}
+        rows.append({label: first[label] for label in plot.labels if label in first})
     known = {label: handle for row in rows for label, handle in row.items()}
     if len(rows) > 1 and sum(map(len, rows)) == len(known):
         for line, row in zip(grid, rows, strict=True):
-            beside: Any = {"loc": "center left", "bbox_to_anchor": (1.02, 0.5)}
-            line[-1].legend(row.values(), row, fontsize=8, frameon=False, **beside)
+            line[-1].legend(row.values(), row, loc="center left", bbox_to_anchor=(1.02, 0.5))
     elif known:
         shown = {label: known[label] for label in plot.labels if label in known}
-        figure.legend(shown.values(), shown, loc="outside right center", fontsize=8, frameon=False)
-
-
-def _handles(line: Any, plot: Plot) -> dict[str, Any]:
-    """Label -> what stands for it in a legend, of a row of axes."""
-    known: dict[str, Any] = {}
-    for axes in line:
-        for handle, name in zip(*axes.get_legend_handles_labels(), strict=True):
-            known.setdefault(name, handle)
-    return {label: known[label] for label in plot.labels if label in known}
+        figure.legend(shown.values(), shown, loc="outside right center")

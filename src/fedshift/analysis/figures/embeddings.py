@@ -5,17 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from fedshift.analysis.clients import DOMAINS, INDEX, of_clients
+from fedshift.analysis.clients import INDEX
 from fedshift.analysis.collected import Collected
-from fedshift.analysis.figures._queries import (
-    at_the_end,
-    headings,
-    holders,
-    in_order,
-    not_recorded,
-    panel_of,
-    with_seed,
-)
+from fedshift.analysis.figures._queries import at_the_end, in_order, notes, of_methods
 from fedshift.analysis.figures.base import Axis, Figure, Plot
 from fedshift.storage.workspace import Workspace
 
@@ -42,41 +34,32 @@ class Embeddings(Figure):
     Params = Params
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
-        """Raises FedshiftError where no finished run recorded them."""
-        frame = of_clients(workspace, collected, self.params.diagnostic)
-        if frame.empty:
-            raise not_recorded(collected, self.params.diagnostic)
-        size, targets = int(frame[INDEX].max()) + 1, collected.order.get("target", [])
-        frame = with_seed(frame).rename(columns={DOMAINS: "label"})
-        frame["row"], rows = headings(collected, frame, methods=True)
-        frame["panel"] = frame["target"].map(panel_of) if targets else ""
-        labels = holders(frame.rename(columns={"label": DOMAINS}))
-        by = ["row", "panel", "label", "seed"]
+        frame, orders = of_methods(workspace, collected, self.params.diagnostic)
+        size, by = int(frame[INDEX].max()) + 1, ["row", "panel", "label", "seed"]
+        frame["mark"] = "seed " + frame["seed"].astype(str)
+        orders["seed"] = [*frame["seed"].unique()]
         if self.params.at == "rounds":
-            lines = frame[frame[INDEX] == 0].groupby([*by, "round"], sort=False)["value"].mean()
+            lines = frame[frame[INDEX] == 0].groupby([*by, "mark", "round"], sort=False)["y"].mean()
             plotted = lines.sort_index(level="round", sort_remaining=False).reset_index()
-            plotted = plotted.rename(columns={"round": "x", "value": "y"})
-            plotted = plotted.assign(mark="seed " + plotted["seed"].astype(str), style="line")
+            plotted = plotted.rename(columns={"round": "x"}).assign(style="line")
             x, y = Axis("round", whole=True), Axis("embedding" + " (first number)" * (size > 1))
+            about = "the first of"
         else:
-            last = at_the_end(frame, ["row", "panel", "seed"])
-            numbers = last.pivot_table(index=[*by, "client"], columns=INDEX, values="value", sort=False)
-            plotted = numbers.reset_index().assign(mark="after the last round")
-            seeds = ["seed " + str(seed) for seed in frame["seed"].unique()]
-            plotted["x"] = plotted[0]
-            plotted["y"] = plotted[1] if size > 1 else "seed " + plotted["seed"].astype(str)
+            index, last = [*by, "mark", "client"], at_the_end(frame)
+            numbers = last.pivot_table(index=index, columns=INDEX, values="y", sort=False).reset_index()
+            plotted = numbers.assign(x=numbers[0], y=numbers[1] if size > 1 else numbers["mark"])
+            plotted = plotted.assign(mark="after the last round")
             x = Axis("first number" if size > 1 else "embedding (no unit)")
-            y = Axis("second number") if size > 1 else Axis(names=seeds)
-        about = ["lines: single seeds"] if self.params.at == "rounds" else []
-        if size > 1:
-            about += [f"the first {'' if about else 'two '}of {size} numbers"]
-        orders = {"row": rows, "panel": [*map(panel_of, targets)], "label": labels}
+            y = Axis("second number") if size > 1 else Axis(names=[*frame["mark"].unique()])
+            about = "the first two of"
         return Plot(
             "Client embeddings",
-            in_order(plotted, **orders, seed=[*frame["seed"].unique()]),
+            in_order(plotted, **orders),
             x,
             y,
-            labels,
-            "; ".join(about),
+            orders["label"],
+            notes(
+                self.params.at == "rounds" and "lines: single seeds", size > 1 and f"{about} {size} numbers"
+            ),
             size=(2.1, 1.7),
         )

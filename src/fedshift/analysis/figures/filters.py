@@ -4,9 +4,7 @@ backpropagation leaves of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,23 +12,19 @@ from numpy.typing import NDArray
 
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.evaluated import pixels, results_of
-from fedshift.analysis.figures._queries import OfRuns, rows_of
-from fedshift.analysis.figures.base import Axis, Plot
-from fedshift.common.errors import unknown
-from fedshift.experiments.schema import Experiment
+from fedshift.analysis.figures._queries import At, OfRuns, rows_of
+from fedshift.analysis.figures.base import Axis, Plot, Trained
 from fedshift.storage.workspace import Workspace
 
+MEANING = "a line: a filter's patches by falling response, then their gradients (grey: 0)"
 GAP = 2  # pixels of white between patches
 
 
 @dataclass(frozen=True)
-class Params:
-    """at: values on axes, one run at these; the first of the file on others.
-    row: of the experiment, its first if ""; clients: at most so many.
-    """
+class Params(At):
+    """row: of the experiment, its first if ""; clients: at most so many."""
 
-    at: tuple[str, ...] = ()
-    row: str = ""
+    row: Trained = ""
     clients: int = 4
 
 
@@ -43,16 +37,7 @@ class Filters(OfRuns):
     evaluations = ("filters",)
     Params = Params
 
-    def check(self, experiment: Experiment, axes: Mapping[str, Sequence[Any]], where: str) -> None:
-        """The row and the values exist."""
-        super().check(experiment, axes, where)
-        if self.params.row and self.params.row not in experiment.methods:
-            raise unknown(
-                f"{where}.row", "trained row of this experiment", self.params.row, experiment.methods
-            )
-
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
-        """Raises FedshiftError where no run was evaluated."""
         frame = results_of(workspace, collected, "filters")
         row = self.params.row or rows_of(frame, collected)[0]
         frame, which = self.shown(frame[frame["method"] == row], collected)
@@ -65,20 +50,16 @@ class Filters(OfRuns):
             domains = ", ".join(dict.fromkeys(part["domain"]))
             panel = f"client {client}: {domains}\npatches | gradients"
             pictures["", stage, panel] = _picture(part)
-            marks = ["image " + str(sample) for sample in part["sample"]]
-            labels = ["filter " + str(number) for number in part["filter"]]
-            values = part.assign(x=part["rank"].astype(float), y=part["response"], label=labels, mark=marks)
-            parts.append(values.assign(panel=panel, y_axis=stage))
-        about = "a line: a filter's patches by falling response, then their gradients (grey: 0)"
+            labels = "filter " + part["filter"].astype(str)
+            values = part.assign(x=part["rank"], y=part["response"], label=labels, panel=panel, y_axis=stage)
+            parts.append(values.assign(mark="image " + part["sample"].astype(str)))
         plotted = pd.concat(parts, ignore_index=True)
-        axes = [Axis(stage) for stage in plotted["y_axis"].unique()]
-        note = f"{row}, {which}; {about}"
         return Plot(
             "What filters respond to",
             plotted,
             Axis("rank"),
-            axes,
-            note=note,
+            [Axis(stage) for stage in plotted["y_axis"].unique()],
+            note=f"{row}, {which}; {MEANING}",
             size=(2.6, 1.8),
             pictures=pictures,
         )

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from fedshift.analysis.collected import Collected
-from fedshift.analysis.figures._queries import in_words, several
-from fedshift.analysis.figures.base import Axis, Figure, Plot
+from fedshift.analysis.figures._queries import in_words, notes, several
+from fedshift.analysis.figures.base import Axis, Figure, Metric, Plot, Row
 from fedshift.analysis.ranking import ranking
-from fedshift.common.errors import unknown
-from fedshift.experiments.column import quantity
-from fedshift.experiments.schema import Experiment
 from fedshift.storage.workspace import Workspace
 
 LINE = 0.27  # inches a method
@@ -25,8 +20,8 @@ APART, ALIKE = "told apart", "not told apart"
 class Params:
     """metric: what methods are ranked by; against: the row that they are compared with, by default fedavg."""
 
-    metric: str = "ood"
-    against: str = ""
+    metric: Metric = "ood"
+    against: Row = ""
 
 
 class Ranks(Figure):
@@ -37,12 +32,6 @@ class Ranks(Figure):
     name = "ranks"
     Params = Params
 
-    def check(self, experiment: Experiment, axes: Mapping[str, Sequence[Any]], where: str) -> None:
-        """The metric and the row exist."""
-        quantity(self.params.metric, where)
-        if self.params.against and self.params.against not in experiment.rows:
-            raise unknown(f"{where}.against", "row of this experiment", self.params.against, experiment.rows)
-
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
         """Over all blocks of the experiment that have all their seeds."""
         result = ranking([collected], self.params.metric, self.params.against)
@@ -52,23 +41,23 @@ class Ranks(Figure):
             label=np.where(apart, APART, ALIKE), style=np.where(apart, "square", "open"),
             mark=methods, x=result.table["difference"], y=methods,
         )  # fmt: skip
-        names, left = collected.order.get("target", []), [*collected.experiment.rows]
-        left = [one for one in left if one not in methods]
+        names = collected.order.get("target", [])
+        left = ", ".join(row for row in collected.experiment.rows if row not in methods)
         pairs = f"{result.blocks} pairs of data set and held-out domain"
         over = several("target", names) if len(names) == result.blocks else pairs
-        notes = [
+        note = notes(
             "bar: 95% interval, of all differences together",
             f"open: {ALIKE} from {result.against}",
             f"over {over}, {result.seeds} seeds",
-            f"left out: {', '.join(left)}" * bool(left),
-        ]
+            left and f"left out: {left}",
+        )
         return Plot(
             "Ranks",
             frame,
             Axis(f"{in_words(self.params.metric)}, less {result.against}'s"),
             Axis(names=methods),
             [APART, ALIKE],
-            "; ".join(filter(None, notes)),
+            note,
             size=(5.0, 0.6 + LINE * len(methods)),
             colours={APART: "#0072B2", ALIKE: "#57606a"},
             rules={"x": [0.0]},

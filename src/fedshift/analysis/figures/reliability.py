@@ -4,6 +4,7 @@ right where it is so sure.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,7 +13,7 @@ import pandas as pd
 
 from fedshift.analysis.clients import Confidences, confidences
 from fedshift.analysis.collected import Collected
-from fedshift.analysis.figures._queries import TITLES, held_out, nothing_finished
+from fedshift.analysis.figures._queries import GREY, TITLES, held_out, notes, nothing_finished
 from fedshift.analysis.figures.base import Axis, Figure, Plot
 from fedshift.analysis.metrics.base import ratio
 from fedshift.analysis.metrics.ece import ECE
@@ -20,7 +21,7 @@ from fedshift.federation.records import BINS
 from fedshift.storage.workspace import Workspace
 
 RIGHT, WRONG, CURVE, EQUAL = "right", "wrong", "accuracy", "accuracy = confidence"
-COLOURS = {RIGHT: "#0072B2", WRONG: "#D55E00", CURVE: "#000000", EQUAL: "#8c959f"}
+COLOURS = {RIGHT: "#0072B2", WRONG: "#D55E00", CURVE: "#000000", EQUAL: GREY}
 BARS = 10  # two bins each: thinner bars cannot be told apart
 WIDTH = 1 / BARS
 PERCENT = 100
@@ -47,30 +48,38 @@ class Reliability(Figure):
     Params = Params
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
-        """Raises FedshiftError where no finished run recorded statistics."""
         by_domain = {where: confidences(collected, where) for where in ("id", "ood")}
         methods = [row for row in collected.experiment.rows if any(row in of for of in by_domain.values())]
         if not methods:
             raise nothing_finished(collected, "no finished run recorded how sure its models are")
         parts, axes, texts = [], [], {}
-        for show in self.params.show:
-            for where, of in by_domain.items():
-                if show == "histogram":
-                    y = Axis(f"{TITLES[where]}\nsamples (%)", from_zero=True)
-                else:
-                    y = Axis(f"{TITLES[where]}\naccuracy (%)", limits=(-ROOM, PERCENT + ROOM))
-                axes += [y]
-                for method in [method for method in methods if method in of]:
-                    values = _histogram(of[method]) if show == "histogram" else _curve(of[method])
-                    parts.append(values.assign(panel=method, y_axis=y.label))
-                    if show == "curve":
-                        texts["", y.label, method] = f"ECE {_ece(of[method]):.1f}%"
-        few = f"; ring: a bin of fewer than {FEW} samples" if "curve" in self.params.show else ""
-        runs = held_out(collected, collected.runs[collected.runs["state"] == "finished"])
-        note = "; ".join(filter(None, ["all runs of a method together", runs, f"ECE over {BINS} bins{few}"]))
-        x = Axis("probability of the predicted class", ticks=(0.0, 0.5, 1.0), limits=(0.0, 1.0))
-        frame = pd.concat(parts, ignore_index=True)
-        return Plot("Confidence", frame, x, axes, [*COLOURS], note, (1.9, 1.8), COLOURS, texts=texts)
+        for show, (where, of) in itertools.product(self.params.show, by_domain.items()):
+            curve = show == "curve"
+            limits = (-ROOM, PERCENT + ROOM) if curve else None
+            unit = "accuracy (%)" if curve else "samples (%)"
+            axes.append(Axis(f"{TITLES[where]}\n{unit}", limits=limits, from_zero=not curve))
+            for method in [name for name in methods if name in of]:
+                values = _curve(of[method]) if curve else _histogram(of[method])
+                parts.append(values.assign(panel=method, y_axis=axes[-1].label))
+                if curve:
+                    ece = PERCENT * float(ECE.compute(*of[method]))
+                    texts["", axes[-1].label, method] = f"ECE {ece:.1f}%"
+        return Plot(
+            "Confidence",
+            pd.concat(parts, ignore_index=True),
+            Axis("probability of the predicted class", ticks=(0.0, 0.5, 1.0), limits=(0.0, 1.0)),
+            axes,
+            [*COLOURS],
+            notes(
+                "all runs of a method together",
+                held_out(collected, collected.runs[collected.runs["state"] == "finished"]),
+                f"ECE over {BINS} bins",
+                "curve" in self.params.show and f"ring: a bin of fewer than {FEW} samples",
+            ),
+            (1.9, 1.8),
+            COLOURS,
+            texts=texts,
+        )
 
 
 def _histogram(of: Confidences) -> pd.DataFrame:
@@ -92,8 +101,3 @@ def _curve(of: Confidences) -> pd.DataFrame:
     diagonal = pd.DataFrame({"x": [0.0, 1.0], "y": [0.0, PERCENT]}).assign(label=EQUAL, mark="guide")
     few = bins[bins["n"] < FEW].assign(mark="of few samples", style="ring")
     return pd.concat([diagonal.assign(style="line"), bins, few])
-
-
-def _ece(of: Confidences) -> float:
-    """In percent."""
-    return PERCENT * float(ECE.compute(of.wrong, of.right, of.confidence))

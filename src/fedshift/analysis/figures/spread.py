@@ -7,7 +7,7 @@ from typing import Literal
 
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.evaluated import results_of
-from fedshift.analysis.figures._queries import held_out, in_order, rows_of
+from fedshift.analysis.figures._queries import held_out, in_order, notes, rows_of
 from fedshift.analysis.figures.base import Axis, Figure, Plot
 from fedshift.common.errors import FedshiftError
 from fedshift.storage.workspace import Workspace
@@ -38,30 +38,30 @@ class LayerSpread(Figure):
             if frame.empty:
                 what = "has a log scale, and all clients share all weights"
                 raise FedshiftError(where, what, "Say `scale: linear`.")
+        methods = rows_of(frame, collected)
         if (frame.groupby("place")["layer"].nunique() > 1).any():
             what = "has networks with other layers, which have no common axis"
             raise FedshiftError(where, what, "Draw networks of one kind in one experiment.")
-        layers, methods = [*frame.sort_values("place")["layer"].unique()], rows_of(frame, collected)
-        short = {layer: _short(layer) for layer in layers}
-        frame = frame.rename(columns={"method": "label"}).assign(x=frame["layer"].map(short))
+        frame = frame.rename(columns={"method": "label"}).assign(x=frame["layer"].map(_short))
+        layers = [*frame.sort_values("place")["x"].unique()]
         groups = frame.groupby(["label", "x"], sort=False)["deviation"]
         found = groups.agg(y="mean", low="min", high="max", runs="size").reset_index()
         several = found.groupby("label")["runs"].transform("max") > 1
         found[["low", "high"]] = found[["low", "high"]].where(several)
         most = found.groupby("label")["y"].max()
         alike = [method for method in methods if most[method] <= NOTHING * most.max()]
-        notes = [
+        note = notes(
             held_out(collected, frame),
-            "bars: lowest to highest run" * (frame["digest"].nunique() > len(methods)),
-            f"0 everywhere: {', '.join(alike)}" * (len(alike) > 1),
-        ]
+            frame["digest"].nunique() > len(methods) and "bars: lowest to highest run",
+            len(alike) > 1 and f"0 everywhere: {', '.join(alike)}",
+        )
         return Plot(
             "Spread of the clients' weights",
-            in_order(found.assign(style="marked"), label=methods, x=[*short.values()]),
-            Axis("layer, from the input", names=[*short.values()]),
+            in_order(found.assign(style="marked"), label=methods, x=layers),
+            Axis("layer, from the input", names=layers),
             Axis("std of weights over clients\n(unit of weights)", self.params.scale),
             methods,
-            "; ".join(filter(None, notes)),
+            note,
             size=(max(3.6, 0.75 * len(layers)), 2.7),
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -14,19 +14,8 @@ import pandas as pd
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.columns import setting
 from fedshift.analysis.comparable import AVERAGE
-from fedshift.analysis.figures._queries import (
-    SETTING,
-    axis_label,
-    axis_name,
-    in_order,
-    marks,
-    note,
-    nothing_finished,
-    published,
-    with_seed,
-    word,
-)
-from fedshift.analysis.figures.base import Axis, Figure, Plot
+from fedshift.analysis.figures import _queries as queries
+from fedshift.analysis.figures.base import Axes, Axis, AxisName, Figure, Metric, Plot, Row, Rows
 from fedshift.analysis.quantities import selected
 from fedshift.common.errors import FedshiftError, unknown
 from fedshift.experiments.axes import NONE
@@ -48,12 +37,12 @@ class Params:
     """
 
     x: str = ""
-    metrics: tuple[str, ...] = ("id", "ood")
-    lines: str = "method"
-    panels: str = ""
+    metrics: tuple[Metric, ...] = ("id", "ood")
+    lines: AxisName = "method"
+    panels: AxisName = ""
     scale: Literal["auto", "linear", "log"] = "auto"
-    rows: str = "*"
-    levels: tuple[str, ...] = ()
+    rows: Rows = "*"
+    levels: tuple[Row, ...] = ()
 
 
 class Sweep(Figure):
@@ -71,108 +60,100 @@ class Sweep(Figure):
     style: ClassVar[str] = "marked"  # of means; at names dots
     by_name: ClassVar[bool] = False  # whether values of x stand side by side even where they are numbers
 
-    def check(self, experiment: Experiment, axes: Mapping[str, Sequence[Any]], where: str) -> None:
-        """Axes, rows and metrics exist, each axis is used once, and a log scale has positive values."""
-        for key, valid in (("x", [*axes]), ("lines", ["method", *axes]), ("panels", ["", "method", *axes])):
-            name = getattr(self.params, key)
-            if name not in valid and not (key == "x" and name.startswith(SETTING)):
-                raise unknown(f"{where}.{key}", "axis", name, filter(None, valid))
-        for metric in self.params.metrics:
-            quantity(metric, f"{where}.metrics")
-        for row in self.params.levels:
-            if row not in experiment.rows:
-                raise unknown(f"{where}.levels", "row of this experiment", row, experiment.rows)
-        if not fnmatch.filter(experiment.rows, self.params.rows):
-            raise unknown(f"{where}.rows", "row of this experiment", self.params.rows, experiment.rows)
-        used = [name for name in (self.params.x, self.params.lines, self.params.panels) if name]
+    def check(self, experiment: Experiment, axes: Axes, where: str) -> None:
+        """Raise FedshiftError, too, where an axis is used twice, and for a log scale of other values."""
+        super().check(experiment, axes, where)
+        given = self.params
+        if given.x not in axes and not self._of_setting:
+            raise unknown(f"{where}.x", "axis", given.x, axes)
+        used = [name for name in (given.x, given.lines, given.panels) if name]
         if len({*used}) < len(used):
             raise FedshiftError(where, "uses an axis twice", "Name different axes for x, lines and panels.")
-        several = len(fnmatch.filter(experiment.rows, self.params.rows)) > 1
-        if "method" not in used and self.params.panels and several and self.params.x in axes:
+        several = len(fnmatch.filter(experiment.rows, given.rows)) > 1
+        if "method" not in used and given.panels and several and given.x in axes:
             what = "draws several methods as one line"
             raise FedshiftError(where, what, "Say `lines: method` or `panels: method`.")
-        if self.params.scale == "log" and self.params.x in axes and not _positive(axes[self.params.x]):
-            what = f"the axis '{self.params.x}' has values that no log scale shows"
+        if given.scale == "log" and given.x in axes and not _positive(axes[given.x]):
+            what = f"the axis '{given.x}' has values that no log scale shows"
             raise FedshiftError(f"{where}.scale", what, "Leave it out, or say linear.")
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
-        """Raises FedshiftError where no finished run has a value."""
-        frame = self._runs(collected)
-        orders = self._orders(collected, frame)
-        metrics = [metric for metric in self.params.metrics if frame[metric].notna().any()]
+        given, ddof = self.params, collected.protocol.ddof
+        frame, orders = self._runs(collected)
+        metrics = [metric for metric in given.metrics if frame[metric].notna().any()]
         if not metrics:
-            what = f"no finished run has a value of {', '.join(self.params.metrics)}"
-            raise nothing_finished(collected, what)
-        lines = [value for value in orders[self.params.lines] if value not in self.params.levels]
-        level = frame["row"].isin(self.params.levels)
-        by = self.params.panels or ("" if self.params.lines == "method" or self._of_setting else "method")
-        panels = [word(by, value) for value in orders[by]] if by else [""]
-        frame["panel"] = [word(by, value) for value in frame[by]] if by else ""
-        frame["label"] = frame[self.params.lines].astype(object).where(~level, frame["row"])
-        frame["x"], x = _axis(frame[self.params.x], self.params, orders[self.params.x], self.by_name)
+            what = f"no finished run has a value of {', '.join(given.metrics)}"
+            raise queries.nothing_finished(collected, what)
+        by = given.panels or ("" if given.lines == "method" or self._of_setting else "method")
+        frame["panel"] = [queries.word(by, value) for value in frame[by]] if by else ""
+        level = frame["row"].isin(given.levels)
+        frame["label"] = frame[given.lines].astype(object).where(~level, frame["row"])
+        frame["x"], x = self._axis(frame[given.x], orders[given.x])
+        places: Sequence[Any] = x.names or x.ticks or ()
+        shown = {"method", "seed", given.x, given.lines, given.panels}
+        averaged = [axis for axis in collected.keys if axis not in shown]
+        if "target" in averaged:  # a mean over held-out domains is without runs that hold out nothing
+            domains = frame.groupby(["panel", "label"], dropna=False)["target"].transform("nunique")
+            frame = frame[(domains <= 1) | (frame["target"] != NONE)]
+        level = level[frame.index]
+        runs, level_runs = queries.in_order(frame[~level], x=places), frame[level]
         style = "dot" if x.names and self.style == "marked" else self.style
-        runs = self._whole(collected, in_order(frame[~level], x=x.names or x.ticks or ()))
-        ends = (x.names or x.ticks or ())[:: max(1, len(orders[self.params.x]) - 1)]
-        levels = [self._whole(collected, frame[level]).assign(x=end) for end in ends]
-        ddof = collected.protocol.ddof
-        means = marks(_by_seed(runs, metrics), ddof, style)
-        around = [marks(_by_seed(pd.concat(levels), metrics), ddof, "line")] if level.any() else []
-        plotted = in_order(
-            pd.concat(
-                [means, *around, self._published(workspace, collected, runs, means)], ignore_index=True
-            ),
-            y_axis=[axis_label(metric) for metric in metrics],
-            panel=panels,
-            label=[*lines, *self.params.levels],
+        means = queries.marks(_by_seed(runs, metrics), ddof, style)
+        parts = [means]
+        if len(level_runs):
+            ends = places[:: max(1, len(places) - 1)]
+            across = pd.concat([level_runs.assign(x=end) for end in ends])
+            parts.append(queries.marks(_by_seed(across, metrics), ddof, "line"))
+        parts.append(self._published(workspace, collected, runs, means))
+        lines = [value for value in orders[given.lines] if value not in given.levels]
+        labels = [*lines, *given.levels]
+        plotted = queries.in_order(
+            pd.concat(parts, ignore_index=True),
+            y_axis=[queries.axis_label(metric) for metric in metrics],
+            panel=[queries.word(by, value) for value in orders[by]] if by else [""],
+            label=labels,
         )
+        accuracy = {quantity(name).metric for name in given.metrics} == {DEFAULT}
         return Plot(
-            f"{_measured(self.params.metrics)} against {x.label}",
+            f"{'Accuracy' if accuracy else 'Metrics'} against {x.label}",
             plotted.assign(label=plotted["label"].map(str)),
             x,
-            [Axis(axis_label(metric), from_zero=self.style == "bar") for metric in metrics],
-            [*map(str, dict.fromkeys([*lines, *self.params.levels]))],
-            note(plotted, {axis: orders[axis] for axis in self._averaged(collected)}),
+            [Axis(queries.axis_label(metric), from_zero=self.style == "bar") for metric in metrics],
+            [*map(str, labels)],
+            queries.note(plotted, {axis: orders[axis] for axis in averaged}),
         )
 
     @property
     def _of_setting(self) -> bool:
-        return bool(self.params.x.startswith(SETTING))
+        return bool(self.params.x.startswith(queries.SETTING))
 
-    def _runs(self, collected: Collected) -> pd.DataFrame:
+    def _runs(self, collected: Collected) -> tuple[pd.DataFrame, dict[str, Sequence[Any]]]:
         """The planned runs that are plotted, with their metrics (NaN where a run is missing), the row of
-        each, and the values along x.
+        each, and the values along x; and the values of methods, axes and x in their order.
         """
-        runs = collected.runs[[*collected.keys, "spec"]]
-        chosen = selected(collected, quantities=self.params.metrics)
-        frame = with_seed(runs.merge(chosen, on=collected.keys, how="left").assign(row=runs["method"]))
-        drawn = fnmatch.filter(collected.experiment.rows, self.params.rows)
-        frame = frame[frame["row"].isin([*drawn, *self.params.levels])].copy()
-        if self._of_setting:
-            key, level = self.params.x.removeprefix(SETTING), frame["row"].isin(self.params.levels)
-            frame[self.params.x] = frame["spec"].map(lambda text: setting(text, key)).where(~level)
-            methods = frame["spec"].map(lambda text: json.loads(text)["method"]["name"])
-            frame["method"] = frame["row"].where(level, methods)
-        return frame
-
-    def _orders(self, collected: Collected, frame: pd.DataFrame) -> dict[str, Sequence[Any]]:
-        """The values of rows, axes and x in their order."""
+        given = self.params
+        chosen = selected(collected, quantities=given.metrics)
+        frame = collected.runs[[*collected.keys, "spec"]].merge(chosen, on=collected.keys, how="left")
+        frame = queries.with_seed(frame.assign(row=frame["method"]))
+        drawn = fnmatch.filter(collected.experiment.rows, given.rows)
+        frame = frame[frame["row"].isin([*drawn, *given.levels])].copy()
         if not self._of_setting:
-            drawn = [row for row in collected.experiment.rows if row in {*frame["row"]}]
-            return {**collected.order, "method": drawn}
-        methods = [name for name in frame["method"].unique() if name not in self.params.levels]
-        places = sorted(frame[self.params.x].dropna().unique())
-        return {**collected.order, "method": methods, self.params.x: places}
+            return frame, {**collected.order, "method": queries.rows_of(frame, collected)}
+        level, key = frame["row"].isin(given.levels), given.x.removeprefix(queries.SETTING)
+        frame[given.x] = frame["spec"].map(lambda text: setting(text, key)).where(~level)
+        methods = frame["spec"].map(lambda text: json.loads(text)["method"]["name"])
+        frame["method"] = frame["row"].where(level, methods)
+        orders = {"method": [*frame["method"].unique()], given.x: sorted(frame[given.x].dropna().unique())}
+        return frame, {**collected.order, **orders}
 
-    def _averaged(self, collected: Collected) -> list[str]:
-        used = {"method", "seed", self.params.x, self.params.lines, self.params.panels}
-        return [axis for axis in collected.keys if axis not in used]
-
-    def _whole(self, collected: Collected, runs: pd.DataFrame) -> pd.DataFrame:
-        """Without runs that hold out nothing, where a mean over held-out domains is taken."""
-        if "target" not in self._averaged(collected):
-            return runs
-        several = runs.groupby(["panel", "label"], dropna=False)["target"].transform("nunique") > 1
-        return runs[~several | (runs["target"] != NONE)]
+    def _axis(self, column: pd.Series[Any], order: Sequence[Any]) -> tuple[pd.Series[Any], Axis]:
+        """The values along x, and its axis; names stand in the order of the file."""
+        name, scale = queries.axis_name(self.params.x), self.params.scale
+        if self.by_name or not all(map(_is_number, order)):
+            names = {value: f"{value:g}" if isinstance(value, float) else str(value) for value in order}
+            return column.map(names, na_action="ignore"), Axis(name, names=[*names.values()])
+        log = scale == "log" or (scale == "auto" and _geometric(order))
+        return column.astype(float), Axis(name, "log" if log else "linear", ticks=sorted(map(float, order)))
 
     def _published(
         self, workspace: Workspace, collected: Collected, runs: pd.DataFrame, means: pd.DataFrame
@@ -181,13 +162,11 @@ class Sweep(Figure):
         axes = {axis: "row" if axis == "method" else axis for axis in collected.keys if axis != "seed"}
         groups = runs.groupby(["panel", "label", "x"], dropna=False)
         points = pd.DataFrame({axis: groups[column].agg(_common) for axis, column in axes.items()}).dropna()
-        metrics = {axis_label(metric): metric for metric in self.params.metrics}
+        metrics = {queries.axis_label(metric): metric for metric in self.params.metrics}
         found = means[means["mark"] == "mean"].merge(points.reset_index(), on=["panel", "label", "x"])
-        found["y"] = published(
-            workspace, collected, found[[*axes]].assign(metric=found["y_axis"].map(metrics))
-        )
-        found = found[["panel", "label", "x", "y", "y_axis"]].dropna(subset="y")
-        return found.assign(mark="published", style="diamond")
+        at = found[[*axes]].assign(metric=found["y_axis"].map(metrics))
+        found = found[["panel", "label", "x", "y_axis"]].assign(y=queries.published(workspace, collected, at))
+        return found.dropna(subset="y").assign(mark="published", style="diamond")
 
 
 def _common(values: pd.Series[Any]) -> Any:
@@ -201,35 +180,15 @@ def _by_seed(runs: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
     keys = ["panel", "label", "x", "seed"]
     values = runs.melt(keys, metrics, "metric", "y").astype({"y": float})
     seeds = values.groupby(["metric", *keys], sort=False)["y"].mean(skipna=False).reset_index()
-    return seeds.assign(y_axis=seeds.pop("metric").map(axis_label))
+    return seeds.assign(y_axis=seeds.pop("metric").map(queries.axis_label))
 
 
-def _measured(metrics: Sequence[str]) -> str:
-    """Accuracy, where the metrics are of it alone; else what they are of."""
-    return "Accuracy" if {quantity(name).metric for name in metrics} == {DEFAULT} else "Metrics"
-
-
-def _axis(
-    column: pd.Series[Any], params: Any, order: Sequence[Any], by_name: bool
-) -> tuple[pd.Series[Any], Axis]:
-    """The values along x, and its axis; names stand in the order of the file."""
-    name = axis_name(params.x)
-    if by_name or not all(isinstance(value, int | float) and not isinstance(value, bool) for value in order):
-        return column.map(_name, na_action="ignore"), Axis(name, names=[*map(_name, order)])
-    log_scale = params.scale == "log" or (params.scale == "auto" and _geometric(order))
-    ticks = sorted(map(float, order))
-    return column.astype(float), Axis(name, "log" if log_scale else "linear", ticks=ticks)
-
-
-def _name(value: Any) -> str:
-    """A value as a tick."""
-    return f"{value:g}" if isinstance(value, float) else str(value)
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _positive(values: Sequence[Any]) -> bool:
-    return all(
-        isinstance(value, int | float) and not isinstance(value, bool) and value > 0 for value in values
-    )
+    return all(_is_number(value) and value > 0 for value in values)
 
 
 def _geometric(values: Sequence[float]) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pandas as pd
 
 from fedshift.analysis.collected import Collected
@@ -16,13 +14,6 @@ LIMITS = (-0.05, 1.05)
 BY = {"class": "coloured\nby class", "domain": "coloured\nby domain"}
 
 
-@dataclass(frozen=True)
-class Params:
-    """at: values on axes, one run of each row at these; the first of the file on others."""
-
-    at: tuple[str, ...] = ()
-
-
 class TSNE(OfRuns):
     """A panel for each row of the experiment, an image a dot; above it the mean distance between images of
     two classes and of one. A map has no unit: each fills its panel.
@@ -30,10 +21,8 @@ class TSNE(OfRuns):
 
     name = "tsne"
     evaluations = ("tsne", "distances")
-    Params = Params
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
-        """Raises FedshiftError where no run was evaluated."""
         frame, which = self.shown(results_of(workspace, collected, "tsne"), collected)
         numbers = results_of(workspace, collected, "distances").set_index("digest")
         methods = rows_of(frame, collected)
@@ -44,9 +33,9 @@ class TSNE(OfRuns):
             title = f"{method}\nbetween classes {of['inter']:.2f}, within {of['intra']:.2f}"
             maps.append(_filling(own).assign(panel=title))
         dots = pd.concat(maps).assign(mark="image")
-        names = {by: [*dict.fromkeys(frame.sort_values("label")[by])] for by in BY}
+        ordered = frame.sort_values("label")
+        labels = [name for by in BY for name in ordered[by].unique()]
         parts = [dots.assign(label=dots[by], y_axis=words) for by, words in BY.items()]
-        labels = [*names["class"], *names["domain"]]
         return Plot(
             "Map of the features (t-SNE)",
             in_order(pd.concat(parts), y_axis=[*BY.values()], panel=[*dots["panel"].unique()], label=labels),

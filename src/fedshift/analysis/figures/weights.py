@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import pandas as pd
 
-from fedshift.analysis.clients import DOMAINS, SHARES, of_clients
+from fedshift.analysis.clients import SHARES
 from fedshift.analysis.collected import Collected
-from fedshift.analysis.figures._queries import (
-    at_the_end,
-    headings,
-    holders,
-    in_order,
-    marks,
-    not_recorded,
-    note,
-    panel_of,
-    with_seed,
-)
+from fedshift.analysis.figures._queries import at_the_end, in_order, marks, note, notes, of_methods
 from fedshift.analysis.figures.base import Axis, Figure, Plot
 from fedshift.storage.workspace import Workspace
 
@@ -54,65 +44,48 @@ class Weights(Figure):
     Params = Params
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
-        """Raises FedshiftError where no finished run recorded weights."""
         names = [self.params.diagnostic] if self.params.diagnostic else [*SHARES]
-        parts = [of_clients(workspace, collected, name) for name in names]
-        frame = pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
-        if frame.empty:
-            raise not_recorded(collected, " or ".join(names))
-        frame = with_seed(frame).rename(columns={"value": "y"})
-        frame["row"], rows = headings(collected, frame, methods=True)
-        targets, labels = collected.order.get("target", []), holders(frame)
-        clients = frame["client"].groupby([frame[key] for key in [*collected.keys, "round"]], dropna=False)
-        alike = {PERCENT / count for count in clients.nunique()}
+        frame, orders = of_methods(workspace, collected, *names)
+        clients = frame.groupby([*collected.keys, "round"], dropna=False)["client"].nunique()
+        equal = {PERCENT / count for count in clients}
+        ddof, targets = collected.protocol.ddof, [*collected.order.get("target", []), "all"]
         if self.params.at == "rounds":
-            frame["panel"] = frame["target"].map(panel_of) if targets else ""
-            plotted, about = _over_rounds(frame, collected.protocol.ddof)
+            plotted, about = _over_rounds(frame, ddof)
+            orders["label"].append(LEAST)
             x, size = Axis("round", whole=True), (2.0, 1.9)
-            labels = [*labels, LEAST]
-            plotted = in_order(plotted, row=rows, panel=[*map(panel_of, targets)], label=labels)
         else:
-            frame["x"] = frame["target"] if targets else "all"
-            last = at_the_end(frame, ["row", "x", "seed"])
-            last = in_order(last, x=[*targets, "all"])
-            means = last.groupby(["row", "x", DOMAINS, "seed"], sort=False)["y"].mean().reset_index()
-            plotted = marks(means.rename(columns={DOMAINS: "label"}), collected.protocol.ddof, "dot")
-            plotted = in_order(plotted, row=rows, x=[*targets, "all"], label=labels)
-            present = [target for target in [*targets, "all"] if (last["x"] == target).any()]
-            x, size, about = (
-                Axis("held-out domain", names=present),
-                (1.2 + 0.9 * len(present), 2.2),
-                note(plotted),
-            )
-        rule = "grey rule: all clients equally" if len(alike) == 1 else ""
+            last = at_the_end(frame).assign(x=frame.get("target", "all"))
+            last = in_order(last, x=targets)
+            means = last.groupby(["row", "x", "label", "seed"], sort=False)["y"].mean().reset_index()
+            plotted = marks(means, ddof, "dot")
+            orders = {"row": orders["row"], "x": targets, "label": orders["label"]}
+            about, present = note(plotted), [*last["x"].unique()]
+            x, size = Axis("held-out domain", names=present), (1.2 + 0.9 * len(present), 2.2)
+        rule: Any = {"y": [*equal]} if len(equal) == 1 else {}
         return Plot(
             "Clients' weights",
-            plotted,
+            in_order(plotted, **orders),
             x,
             Axis("weight in the\nserver's step (%)"),
-            labels,
-            "; ".join(filter(None, [about, rule])),
+            orders["label"],
+            notes(about, rule and "grey rule: all clients equally"),
             size=size,
             colours={LEAST: "#000000"},
-            rules={"y": [*alike]} if len(alike) == 1 else {},
+            rules=rule,
         )
 
 
 def _over_rounds(frame: pd.DataFrame, ddof: int) -> tuple[pd.DataFrame, str]:
     """Lines of clients, those of the same domains together, and of the least weight; and what they are."""
     by = ["row", "panel", "round", "seed"]
-    clients = frame.groupby([*by, DOMAINS])["y"].mean().reset_index().rename(columns={DOMAINS: "label"})
+    clients = frame.groupby([*by, "label"])["y"].mean().reset_index()
     least = frame.groupby(by)["y"].min().reset_index().assign(label=LEAST)
     lines = pd.concat([clients, least], ignore_index=True).rename(columns={"round": "x"})
     if frame["round"].nunique() < MANY:
         plotted = marks(lines, ddof, "line")
-        plotted = plotted[(plotted["label"] != LEAST) | (plotted["mark"] == "mean")]
-        return plotted, note(plotted)
-    moving = [
-        _moving(own).assign(row=str(row), panel=str(panel), label=str(label))
-        for (row, panel, label), own in lines.groupby(["row", "panel", "label"])
-    ]
-    return pd.concat(moving, ignore_index=True).assign(mark="median", style="line"), MOVING
+        return plotted[(plotted["label"] != LEAST) | (plotted["mark"] == "mean")], note(plotted)
+    moving = lines.groupby(["row", "panel", "label"])[["x", "y"]].apply(_moving)
+    return moving.reset_index([0, 1, 2]).assign(mark="median", style="line"), MOVING
 
 
 def _moving(line: pd.DataFrame) -> pd.DataFrame:
