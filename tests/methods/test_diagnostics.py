@@ -72,7 +72,7 @@ def test_recorded_weights_are_those_of_the_average(name: str, monkeypatch: pytes
 def test_fedrds_gaps_and_distances(monkeypatch: pytest.MonkeyPatch) -> None:
     """Eq. 3 from losses measured anew, d of the indicator alone."""
     seen, found, federation = played("fedrd", monkeypatch)
-    at, worker = federation.server.indicator.at, federation.worker
+    at, worker = federation.layout.under("stages.stage1.conv.weight").at, federation.worker
 
     def loss_of(k: int, row: Tensor) -> float:
         sets = [(k, "val", federation.clients[k].val)]

@@ -50,23 +50,23 @@ class Worker:
         self.clients, self.criterion, self.log = clients, criterion, log
         self.batch_norm = state.layout.kind("bn_statistic").size > 0
         self.passes = Passes()
-        self._networks: dict[Role, Network] = {"model": self._network(model)}
+        self._networks: dict[Role, Network] = {}
         self._build = build
+        self._add("model", model)
         self._persist = persist
         self._groups = [
             (role, state.layout.tail(role), changed) for role, changed in (param_groups or {}).items()
         ]
 
-    def _network(self, model: Model) -> Network:
-        return Network(self.passes.watch(model), self.state.layout, self.samples.device)
-
     def network(self, role: Role) -> Network:
         """The network of a role: "model" trains; "personal" and "frozen" are built at their first use."""
         if role not in self._networks:
             with torch.random.fork_rng(devices=[]):  # building one must not move the client's draws
-                model = self._build()
-            self._networks[role] = self._network(model)
+                self._add(role, self._build())
         return self._networks[role]
+
+    def _add(self, role: Role, model: Model) -> None:
+        self._networks[role] = Network(self.passes.watch(model), self.state.layout, self.samples.device)
 
     def precision(self) -> torch.autocast:
         """Autocast to bfloat16 where the run asks for it (what else `local.precision` sets:
@@ -136,10 +136,6 @@ class Client:
         """The trainable part of what was received, [P]."""
         return self.received[self.layout.W]
 
-    def named(self, row: Tensor) -> dict[str, Tensor]:
-        """The entries of a row [P + Q] by name, sharing memory."""
-        return self.layout.named(row)
-
     # ---- further weights
 
     def net(self, row: Tensor) -> Network:
@@ -172,9 +168,7 @@ class Client:
         return self._optimizers[role]
 
     def precision(self) -> torch.autocast:
-        """The run's autocast, which `begin`, `loss`, `step` and `mean` are called under, `grad` and `end`
-        not.
-        """
+        """The autocast that `begin`, `loss`, `step` and `mean` are called under; `grad` and `end` are not."""
         return self.worker.precision()
 
     # ---- its samples
@@ -207,9 +201,9 @@ class Client:
             yield samples.evaluate(pixels), y
 
     @torch.no_grad()
-    def mean(self, split: str, measure: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-        """The mean of measure(x, y), itself a mean over a batch, over a split; eval mode, no augmentation, no
-        gradient.
+    def mean(self, split: str, measure: Callable[[Tensor, Tensor], Tensor] | None = None) -> Tensor:
+        """The mean over a split of measure(x, y), a mean over a batch (by default the criterion's loss); eval
+        mode, no augmentation, no gradient.
 
         Raises FedshiftError for a client without a sample in it.
         """
@@ -217,6 +211,7 @@ class Client:
         if not n:
             cure = f"Give the partition's fractions a larger '{split}' part."
             raise FedshiftError(f"client {self.k}", f"it holds no {split} sample to measure on", cure)
+        measure = measure or (lambda x, y: self.criterion(self.model(x).logits, y))
         training = self.model.training
         self.model.eval()
         total = torch.zeros((), device=self.worker.samples.device)

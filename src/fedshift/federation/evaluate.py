@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from fedshift.common.tensors import on_host
 from fedshift.federation.layout import Network
 from fedshift.federation.records import BINS, Statistics
 from fedshift.federation.samples import Samples
@@ -43,11 +44,7 @@ def at_once(samples: Samples) -> int:
 
 @torch.no_grad()
 def evaluate(
-    network: Network,
-    row: Tensor,
-    samples: Samples,
-    sets: list[Set],
-    precision: Callable[[], torch.autocast],
+    network: Network, row: Tensor, samples: Samples, sets: list[Set], precision: Callable[[], torch.autocast]
 ) -> list[Scored]:
     """Score `row` [P + Q] on sets (client, split, positions); empty sets are left out.
 
@@ -75,22 +72,11 @@ def evaluate(
         labels[batch], classes = y, logits.shape[1]
     sizes = [len(positions) for _, _, positions in sets]
     means = torch.stack([part.mean(1) for part in scores[:2].split(sizes, dim=1)])
-    by_class, histogram = _sums(scores, labels, sizes, classes)
-    host = torch.cat([means.flatten(), by_class.flatten(), histogram.flatten()]).cpu()
-    means, by_class, histogram = (
-        part.view_as(like)
-        for part, like in zip(
-            host.split([means.numel(), by_class.numel(), histogram.numel()]),
-            (means, by_class, histogram),
-            strict=True,
-        )
-    )
-    statistics = map(_statistics, by_class, histogram)
+    means, by_class, histogram = on_host([means, *_sums(scores, labels, sizes, classes)])
+    columns = sets, sizes, means.tolist(), map(_statistics, by_class, histogram)
     return [
-        Scored(client, split, n, accuracy, loss, of)
-        for (client, split, _), n, (accuracy, loss), of in zip(
-            sets, sizes, means.tolist(), statistics, strict=True
-        )
+        Scored(client, split, n, accuracy, loss, statistics)
+        for (client, split, _), n, (accuracy, loss), statistics in zip(*columns, strict=True)
     ]
 
 

@@ -145,14 +145,10 @@ class Evaluator:
         return tensors
 
     @property
-    def _differ(self) -> bool:
-        """Whether clients receive models that differ."""
-        return self._state.private.size > 0 and self._method.evaluates != "shared"
-
-    @property
     def _after_aggregation(self) -> Tested:
-        """(model, stage) of what is tested on clients after the aggregation."""
-        return PERSONALISED if self._differ or self._method.generates else GLOBAL
+        """(model, stage) of what is tested on clients after the aggregation: whether their models differ."""
+        private = self._state.private.size > 0 and self._method.evaluates != "shared"
+        return PERSONALISED if private or self._method.generates else GLOBAL
 
     def _due(self, finished: int) -> bool:
         return finished % self._evaluation.every == 0 or finished == self._last
@@ -175,10 +171,8 @@ class Evaluator:
         for scored in evaluate(worker.network("model"), row, worker.samples, sets, worker.precision):
             if tested == self.reported and scored.split == "val":
                 self.selection.validation[scored.client] = scored.accuracy
-            place, values = (
-                (finished, stage, model, scored.client, scored.split),
-                {"accuracy": scored.accuracy, "loss": scored.loss},
-            )
+            place = finished, stage, model, scored.client, scored.split
+            values = {"accuracy": scored.accuracy, "loss": scored.loss}
             self._records.add(*place, values, member=member, n=scored.n)
             self._statistics.add(*place, scored.statistics, member=member)
 

@@ -302,7 +302,7 @@ class Network:
             tensor.data = entry.view(row)
         return self
 
-    def backward(self, loss: Tensor) -> None:
+    def backward(self, loss: Tensor, retain_graph: bool = False) -> None:
         """Make `g` the gradient of a loss; zero where it does not reach, or nothing is trained.
 
         The gradients of all tensors are copied together: adding each to its place takes a launch for each.
@@ -311,7 +311,8 @@ class Network:
         if len(trained) < len(self._gradients):
             self.g.zero_()
         tensors, places = zip(*trained, strict=True)
-        torch._foreach_copy_(places, torch.autograd.grad(loss, tensors, materialize_grads=True))
+        gradients = torch.autograd.grad(loss, tensors, retain_graph=retain_graph, materialize_grads=True)
+        torch._foreach_copy_(places, gradients)
 
 
 def initial(

@@ -124,9 +124,8 @@ class Federation:
             self.layout, row, len(self.clients), spec.seed, slots, method.personal(self.layout),
             method.local(self.layout),
         )  # fmt: skip
-        indicator = self.layout.under(model.indicator).to(self.device)
         self.log = Log(method.name, method.logs, len(self.clients))
-        self.server = Server(self.state, self._weights(row), spec.federation.rounds, indicator, self.log)
+        self.server = Server(self.state, self._weights(row), spec.federation.rounds, self.log)
         self.transfer = transfer(method, self.state)
         self.worker = Worker(
             spec, self.state, samples, self.clients, model, self.build, criterion,

@@ -1,4 +1,7 @@
-"""What a federated method may declare and override. A method that declares nothing is FedAvg."""
+"""What a federated method may declare and override. A method that declares nothing is FedAvg.
+
+`__all__` are the names that the file of a method imports.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,17 @@ from typing import Any, ClassVar, Literal
 
 from torch import Tensor
 
+from fedshift.common.equations import equation
 from fedshift.common.errors import FedshiftError
 from fedshift.federation.client import Client
 from fedshift.federation.layout import Index, Layout
 from fedshift.federation.server import Server, mean
 from fedshift.federation.state import Slot
 from fedshift.models.base import Model
+
+__all__ = [
+    "Client", "Index", "Layout", "Method", "Model", "Server", "Slot", "Visit", "equation", "mean",
+]  # fmt: skip
 
 Visit = Callable[[Iterable[int], Callable[[Client], Mapping[str, Tensor] | None]], dict[str, list[Tensor]]]
 GONE = {

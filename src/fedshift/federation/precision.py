@@ -48,20 +48,11 @@ def arithmetic(precision: str, device: torch.device) -> Iterator[None]:
 
 
 aten = torch.ops.aten
-PRODUCTS = frozenset(
-    {
-        aten.addmm.default,
-        aten.baddbmm.default,
-        aten.bmm.default,
-        aten.conv2d.default,
-        aten.conv_transpose2d.input,
-        aten.convolution.default,
-        aten.convolution_backward.default,
-        aten.linear.default,
-        aten.matmul.default,
-        aten.mm.default,
-    }
-)
+PRODUCTS = frozenset({
+    aten.addmm.default, aten.baddbmm.default, aten.bmm.default, aten.conv2d.default,
+    aten.conv_transpose2d.input, aten.convolution.default, aten.convolution_backward.default,
+    aten.linear.default, aten.matmul.default, aten.mm.default,
+})  # fmt: skip
 
 
 def has_bf16(device: torch.device) -> bool:

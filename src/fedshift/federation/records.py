@@ -25,13 +25,9 @@ TYPES = {
 }  # fmt: skip
 
 KEYS = {
-    "round": pa.int32(),
-    "stage": pa.string(),
-    "model": pa.string(),
-    "member": pa.int16(),
-    "client": pa.int16(),
-    "split": pa.string(),
-}
+    "round": pa.int32(), "stage": pa.string(), "model": pa.string(), "member": pa.int16(),
+    "client": pa.int16(), "split": pa.string(),
+}  # fmt: skip
 SCHEMA = pa.schema(
     {**KEYS, "metric": pa.string(), "value": pa.float64(), "n": pa.int64(), "time": pa.float64()}
 )
@@ -81,10 +77,13 @@ class Table:
     def __init__(self) -> None:
         self.rows: list[Any] = []
 
+    def table(self) -> pa.Table:
+        return pa.Table.from_pylist(self.rows, self.schema)
+
     def pack(self) -> bytes:
         """The rows as one Parquet file; the same rows give the same bytes."""
         sink = io.BytesIO()
-        pq.write_table(pa.Table.from_pylist(self.rows, self.schema), sink, compression="zstd")
+        pq.write_table(self.table(), sink, compression="zstd")
         return sink.getvalue()
 
 
@@ -94,17 +93,9 @@ class Records(Table):
     schema = SCHEMA
 
     def add(
-        self,
-        finished: int,
-        stage: str,
-        model: str,
-        client: int,
-        split: str,
-        values: dict[str, float],
-        *,
-        member: int = 0,
-        n: int = 0,
-    ) -> None:
+        self, finished: int, stage: str, model: str, client: int, split: str, values: dict[str, float],
+        *, member: int = 0, n: int = 0,
+    ) -> None:  # fmt: skip
         """Record metrics after `finished` rounds (0: untrained); member: which of a method's models for an
         unseen domain.
         """
@@ -122,16 +113,9 @@ class StatisticsTable(Table):
     schema = STATISTICS
 
     def add(
-        self,
-        finished: int,
-        stage: str,
-        model: str,
-        client: int,
-        split: str,
-        values: Statistics,
-        *,
-        member: int = 0,
-    ) -> None:
+        self, finished: int, stage: str, model: str, client: int, split: str, values: Statistics,
+        *, member: int = 0,
+    ) -> None:  # fmt: skip
         """Record the statistics of one model on one set after `finished` rounds (0: untrained)."""
         place = dict(zip(KEYS, (finished, stage, model, member, client, split), strict=True))
         self.rows.append({**place, **values.columns()})
@@ -162,14 +146,9 @@ class DiagnosticsTable(Table):
         the place among the other axes, flattened as if every "K" had all clients, so that a place
         means the same whichever clients take part.
         """
-        of_clients = [axis == "K" for axis in axes]
-        shape = [
-            self._clients if by_client else n for by_client, n in zip(of_clients, values.shape, strict=True)
-        ]
-        places = [
-            np.asarray(clients, int) if by_client else np.arange(n)
-            for by_client, n in zip(of_clients, shape, strict=True)
-        ]
+        sized = list(zip(axes, values.shape, strict=True))
+        shape = [self._clients if axis == "K" else n for axis, n in sized]
+        places = [np.asarray(clients, int) if axis == "K" else np.arange(n) for axis, n in sized]
         owners = np.array([-1])
         if axes and axes[0] in ("K", "N"):
             owners, *places = places
@@ -184,11 +163,8 @@ class DiagnosticsTable(Table):
         }
         self.rows.append(pa.table(columns).cast(self.schema, safe=False))
 
-    def pack(self) -> bytes:
-        sink = io.BytesIO()
-        rows = pa.concat_tables([self.schema.empty_table(), *self.rows]).combine_chunks()
-        pq.write_table(rows, sink, compression="zstd")
-        return sink.getvalue()
+    def table(self) -> pa.Table:
+        return pa.concat_tables([self.schema.empty_table(), *self.rows]).combine_chunks()
 
 
 Tested = tuple[str, str]  # (model, stage), as records name them

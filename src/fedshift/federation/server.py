@@ -30,14 +30,13 @@ class Server:
     row: the global row [P + Q].
     slot: `S.slot.<name>` are the server's slots; clients' slots never show here.
     layout: what a row holds; shared, personal, local: which entries of it are whose.
-    indicator: the weight whose drift FedRD measures.
     rng: this round's generator, on the CPU.
     peeked: floats of clients' private entries that analysis has read.
     """
 
-    def __init__(self, state: State, weights: Tensor, rounds: int, indicator: Index, log: Log) -> None:
+    def __init__(self, state: State, weights: Tensor, rounds: int, log: Log) -> None:
         self._state, self.weights, self._log = state, weights, log
-        self.T, self.N, self.indicator = rounds, state.clients, indicator
+        self.T, self.N = rounds, state.clients
         self.layout = state.layout
         self.shared, self.personal, self.local = state.shared, state.personal, state.local
         self.slot = SimpleNamespace(**state.server_slots())

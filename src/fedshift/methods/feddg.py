@@ -24,11 +24,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from fedshift.common.equations import equation
-from fedshift.federation.client import Client
-from fedshift.federation.method import Method, Visit
-from fedshift.federation.server import Server
-from fedshift.federation.state import Slot
+from fedshift.federation.method import Client, Method, Server, Slot, Visit, equation
 
 
 @dataclass(frozen=True)

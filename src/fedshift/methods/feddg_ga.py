@@ -18,11 +18,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from fedshift.common.equations import equation
-from fedshift.federation.client import Client
-from fedshift.federation.method import Method
-from fedshift.federation.server import Server, mean
-from fedshift.federation.state import Slot
+from fedshift.federation.method import Client, Method, Server, Slot, equation, mean
 
 
 @dataclass(frozen=True)
@@ -100,6 +96,6 @@ class FedDGGA(Method):
         S.row.copy_(mean(rows, weights))
 
     def _measure(self, C: Client) -> Tensor:
-        if self.hp.fair == "acc":
-            return C.mean("val", lambda x, y: (C.model(x).logits.argmax(1) != y).float().mean())
-        return C.mean("val", lambda x, y: C.criterion(C.model(x).logits, y))
+        """F of the client's present model: its loss or error rate on validation data."""
+        error = lambda x, y: (C.model(x).logits.argmax(1) != y).float().mean()  # noqa: E731
+        return C.mean("val", error if self.hp.fair == "acc" else None)

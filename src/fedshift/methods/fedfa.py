@@ -19,10 +19,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from fedshift.common.equations import equation
-from fedshift.federation.method import Method
-from fedshift.federation.server import Server
-from fedshift.models.base import Model
+from fedshift.federation.method import Method, Model, Server, equation
 from fedshift.models.layers.blocks import channels, insert
 from fedshift.models.layers.style import EPSILON, Style, adain, style, widened
 
@@ -115,14 +112,12 @@ class FedFA(Method):
         return insert(model, layers, "ffa")
 
     def aggregate(self, S: Server, rows: Tensor, p: Tensor, up: Mapping[str, Tensor]) -> None:
-        """All tensors averaged; then the variances over clients, which one client alone leaves as they
-        are.
-        """
+        """The mean of all tensors, then the variances over clients, which need two clients to change."""
         super().aggregate(S, rows, p, up)
         if len(rows) < 2:
             return
         at = {entry.name: entry.slice for entry in S.layout.entries}
-        for statistic in ("mu", "sigma"):
-            for name in [name for name in at if name.endswith(f"_ffa.variance_{statistic}")]:
-                running = name.replace("variance", "running")
-                S.row[at[name]] = over_clients(rows[:, at[running]], self.hp.variance)
+        for name in at:
+            if "_ffa.variance_" in name:
+                running = rows[:, at[name.replace("variance", "running")]]
+                S.row[at[name]] = over_clients(running, self.hp.variance)

@@ -14,9 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fedshift.common.equations import equation
-from fedshift.federation.method import Method
-from fedshift.federation.server import Server, mean
+from fedshift.federation.method import Method, Server, equation, mean
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from fedshift.common.equations import equation
-from fedshift.federation.method import Method
-from fedshift.federation.server import Server, mean
-from fedshift.federation.state import Slot
+from fedshift.federation.method import Method, Server, Slot, equation, mean
 
 
 @dataclass(frozen=True)
@@ -105,13 +102,10 @@ class FedHEAL(Method):
         D, H, seen = rows - S.row, slot.H[k], slot.seen[k]
         masks = consistent(H, D, seen, self.hp.tau)
         slot.H[k], slot.seen[k] = history(H, D, seen), seen + 1
-        slot.distance[k] = distance(self._trainable(S, D * masks))
+        trainable = [entry.slice for entry in S.layout.entries if entry.offset < S.layout.P]
+        slot.distance[k] = distance([(D * masks)[:, at] for at in trainable])
         slot.dp[k] = momentum(slot.dp[k], slot.distance[k], slot.distance.sum(), self.hp.beta)
         slot.p[k] = torch.where(seen > 0, slot.p[k], 1 / len(k)) + slot.dp[k]
         weights = slot.p[k] / slot.p[k].sum()
         S.log("weights", weights)
         S.row.copy_(aggregated(S.row, rows, weights, masks))
-
-    def _trainable(self, S: Server, D: Tensor) -> list[Tensor]:
-        """Updates D [K, P + Q] cut into trainable tensors."""
-        return [D[:, entry.slice] for entry in S.layout.entries if entry.offset < S.layout.P]

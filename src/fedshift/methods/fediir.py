@@ -19,11 +19,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from fedshift.common.equations import equation
-from fedshift.federation.client import Client
-from fedshift.federation.method import Method, Visit
-from fedshift.federation.server import Server
-from fedshift.federation.state import Slot
+from fedshift.federation.method import Client, Method, Server, Slot, Visit, equation
 
 
 @dataclass(frozen=True)

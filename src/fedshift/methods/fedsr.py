@@ -18,11 +18,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fedshift.common.equations import equation
-from fedshift.federation.client import Client
-from fedshift.federation.layout import Index, Layout
-from fedshift.federation.method import Method
-from fedshift.models.base import Model
+from fedshift.federation.method import Client, Index, Layout, Method, Model, equation
 
 SAMPLES = 20
 

@@ -16,10 +16,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from fedshift.common.equations import equation
-from fedshift.federation.client import Client
-from fedshift.federation.method import Method
-from fedshift.federation.state import Slot
+from fedshift.federation.method import Client, Method, Slot, equation
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,7 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from fedshift.common.equations import equation
-from fedshift.federation.client import Client
-from fedshift.federation.method import Method
-from fedshift.federation.server import Server, mean
-from fedshift.federation.state import Slot
+from fedshift.federation.method import Client, Method, Server, Slot, equation, mean
 
 
 @dataclass(frozen=True)

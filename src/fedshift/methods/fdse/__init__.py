@@ -24,16 +24,12 @@ import torch
 from torch import Tensor
 
 from fedshift.common.errors import FedshiftError
-from fedshift.federation.client import Client
-from fedshift.federation.layout import Index, Layout
-from fedshift.federation.method import Method
-from fedshift.federation.server import Server, mean
+from fedshift.federation.method import Client, Index, Layout, Method, Model, Server, mean
 from fedshift.methods.fdse import gradients
 from fedshift.methods.fdse.block import Decomposition, decompose
 from fedshift.methods.fdse.consensus import consensus, consensus_factors, inner_products, similarity
 from fedshift.methods.fdse.consistency import Alignment
 from fedshift.methods.fdse.released import FirstRelease, SecondRelease
-from fedshift.models.base import Model
 from fedshift.models.layers.blocks import channels
 
 FORMS = {"code_v1": FirstRelease, "code_head": SecondRelease}  # of Eq. 6, in released code

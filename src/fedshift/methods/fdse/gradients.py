@@ -5,7 +5,6 @@ A backward pass more: in the first 20 rounds, then in every tenth.
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from fedshift.federation.client import Client
@@ -17,15 +16,9 @@ def begin(C: Client, term: Tensor) -> None:
     """Keep the gradient [P] of lambda L_con, a scalar, before the client's first step."""
     if C.steps or not (C.t < ROUNDS or C.t % 10 == 0):
         return
-    entries = dict(C.model.named_parameters())
     with C.worker.passes.paused():
-        parts = torch.autograd.grad(term, list(entries.values()), retain_graph=True, allow_unused=True)
-    row = torch.zeros_like(C.row)
-    views = C.named(row)
-    for name, part in zip(entries, parts, strict=True):
-        if part is not None:
-            views[name].copy_(part)
-    C.tmp.term_gradient = row[C.layout.W]
+        C.network.backward(term, retain_graph=True)
+    C.tmp.term_gradient = C.network.g.clone()
 
 
 def log(C: Client, g: Tensor) -> None:

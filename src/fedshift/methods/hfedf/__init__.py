@@ -28,14 +28,9 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from fedshift.common.equations import equation
 from fedshift.common.errors import FedshiftError
-from fedshift.federation.client import Client
-from fedshift.federation.layout import Layout
-from fedshift.federation.method import Visit
+from fedshift.federation.method import Client, Layout, Server, Slot, Visit, equation, mean
 from fedshift.federation.optimizer import Rule
-from fedshift.federation.server import Server, mean
-from fedshift.federation.state import Slot
 from fedshift.methods.hfedf.autoencoder import Autoencoder, unit_range
 from fedshift.methods.hfedf.hypernet import Generated
 

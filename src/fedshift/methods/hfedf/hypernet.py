@@ -21,11 +21,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fedshift.common.equations import equation
-from fedshift.federation.layout import Layout
-from fedshift.federation.method import Method
-from fedshift.federation.server import Server
-from fedshift.federation.state import Slot
+from fedshift.federation.method import Layout, Method, Server, Slot, equation
 
 WIDTH = 50
 

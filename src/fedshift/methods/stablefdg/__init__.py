@@ -39,9 +39,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from fedshift.federation.client import Client
-from fedshift.federation.method import Visit
-from fedshift.federation.server import Server
+from fedshift.federation.method import Client, Model, Server, Visit
 from fedshift.methods._centralizable import Centralizable
 from fedshift.methods.stablefdg.attention import ConvolutionHighlighter, Highlighter, Similarity, partners
 from fedshift.methods.stablefdg.styles import (
@@ -57,7 +55,7 @@ from fedshift.methods.stablefdg.styles import (
     ring,
     seeds,
 )
-from fedshift.models.base import MapFunction, Model
+from fedshift.models.base import MapFunction
 from fedshift.models.layers.blocks import channels, check_stages
 from fedshift.models.layers.style import Form, Style, adain, copies, mixed, shares, style
 
