@@ -28,9 +28,7 @@ BEFORE, AFTER = "post_agg", "adapted"  # stages
 
 
 class Adaptation(Evaluation):
-    """Accuracy and loss on the held-out domain, before and after: means over the models that the method has
-    for it, as records of a run.
-    """
+    """Records of accuracy and loss on the held-out domain, before and after: means over a method's models."""
 
     columns = {name: SCHEMA.field(name).type for name in SCHEMA.names if name not in KEYS}
     adapts = True

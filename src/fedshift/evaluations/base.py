@@ -78,9 +78,7 @@ class Trained:
     reported: Tested
 
     def sets(self, splits: Sequence[str]) -> Iterator[tuple[Row, Tensor, Tensor]]:
-        """Each kept model on each of its sets that has images: the keys of its rows, the model [P + Q], and
-        the images' positions.
-        """
+        """Each kept model on each of its sets with images: keys of its rows, model [P + Q], positions."""
         for model in self.models():
             for client, split, index in model.sets:
                 if len(index) and split in splits:
@@ -125,9 +123,7 @@ class Trained:
 
     @torch.no_grad()
     def outputs(self, row: Tensor, index: Tensor) -> Iterator[tuple[Out, Tensor]]:
-        """Features and logits in fp32, and the labels, of the images at positions `index` in batches: a model
-        as the run tests it.
-        """
+        """Features and logits in fp32, and labels, of the images at positions `index`, in batches."""
         model = self.network.bind(row).model.eval()
         for part in index.split(BATCH):
             pixels, y = self.samples.take(part)

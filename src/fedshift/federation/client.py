@@ -69,9 +69,7 @@ class Worker:
         self._networks[role] = Network(self.passes.watch(model), self.state.layout, self.samples.device)
 
     def precision(self) -> torch.autocast:
-        """Autocast to bfloat16 where the run asks for it (what else `local.precision` sets:
-        fedshift.federation.precision).
-        """
+        """Autocast to bfloat16 where the run requests it (other precisions: federation/precision.py)."""
         on = self.spec.local.precision == "bf16"
         return torch.autocast(self.samples.device.type, torch.bfloat16, enabled=on)
 
@@ -145,9 +143,7 @@ class Client:
         return network
 
     def frozen(self, row: Tensor) -> Model:
-        """A further network with the weights of `row` [P + Q], in eval mode and without gradients, until the
-        next call.
-        """
+        """A network with the weights of `row` [P + Q] in eval mode, no gradients, until the next call."""
         network = self.worker.network("frozen").bind(row)
         network.model.requires_grad_(False).eval()
         return network.model
@@ -179,9 +175,7 @@ class Client:
         return self.worker.samples
 
     def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """All training samples once, shuffled, augmented, in batches (x [B, 3, h, w], y [B]); the last may be
-        smaller, not a single one.
-        """
+        """All training samples once, shuffled, augmented: (x [B, 3, h, w], y [B]), but a last single one."""
         samples, seed, batch = self.worker.samples, self.worker.spec.seed, self.worker.spec.local.batch
         rng = generator(seed, "begin", self.t, self.k)
         order = self.data.train[torch.randperm(self.n, generator=rng)]
@@ -192,9 +186,7 @@ class Client:
 
     @torch.no_grad()
     def plain(self, split: str) -> Iterator[tuple[Tensor, Tensor]]:
-        """All samples of a split ("train", "val" or "test") in their order, without augmentation, in large
-        batches (x [B, 3, h, w], y [B]).
-        """
+        """All samples of a split ("train", "val", "test"), in order, as tested: (x [B, 3, h, w], y [B])."""
         samples = self.worker.samples
         index = self.data.split(split).to(samples.home)
         for pixels, y in samples.stream(index.split(at_once(samples))):

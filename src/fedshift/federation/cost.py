@@ -18,9 +18,7 @@ COUNTED = ("aten.convolution", "aten.addmm", "aten.mm")  # not aten.bmm: average
 
 
 def macs_per_image(model: nn.Module, px: int) -> int:
-    """Multiply-accumulates of convolutions and linear layers in one forward pass of one image; `model` on the
-    meta device.
-    """
+    """Multiply-accumulates of convolutions and linear layers for one image; `model` on the meta device."""
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         model.eval()(torch.empty(1, 3, px, px, device="meta"))
     counted = counter.get_flop_counts()["Global"]
@@ -65,9 +63,7 @@ class Passes:
         self.counting = was
 
     def watch(self, model: Model) -> Model:
-        """Count what goes through a network from now on; all networks of a run have the same stages (one
-        without has no passes).
-        """
+        """Count what goes through a network from now on; one without stages has no passes."""
         stages = [*getattr(model, "stages", nn.ModuleDict()).values()]
         self._stages = max(1, len(stages))
         for stage in stages:

@@ -23,9 +23,7 @@ Set = tuple[int, str, Tensor]  # client, split, positions
 
 @dataclass(frozen=True)
 class Scored:
-    """Of one row on one named set of n samples: mean accuracy, mean cross entropy, and the statistics that
-    metrics are computed from.
-    """
+    """Of one row on a set of n samples: mean accuracy, mean cross entropy, statistics for the metrics."""
 
     client: int
     split: str
@@ -81,9 +79,7 @@ def evaluate(
 
 
 def _sums(scores: Tensor, labels: Tensor, sizes: list[int], classes: int) -> tuple[Tensor, Tensor]:
-    """[S, C, 3] samples, correct ones and loss by class; [S, 2, BINS, 2] samples and confidence by
-    correctness and bin of confidence.
-    """
+    """[S, C, 3] samples, correct, loss by class; [S, 2, BINS, 2] samples, confidence by correctness, bin."""
     correct, loss, confidence = scores
     ones, device = torch.ones_like(correct), scores.device
     owner = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes)).to(device)

@@ -80,9 +80,7 @@ class Evaluator:
         self._score(finished, LOCAL, row, self._sets_of(k))
 
     def inactive(self, clients: Iterable[int], finished: int) -> None:
-        """Test the own models of clients that are not part of the round: what each keeps, inside the model
-        that was broadcast.
-        """
+        """Test the own models of clients outside the round: what each keeps, inside the model broadcast."""
         if self._due_own(finished):
             for k in clients:
                 self.trained(k, self._state.private_row(k), finished)
@@ -164,9 +162,7 @@ class Evaluator:
         return self._method.broadcast(self._server, list(range(self._server.N)))
 
     def _score(self, finished: int, tested: Tested, row: Tensor, sets: list[Set], member: int = 0) -> None:
-        """Test a row [P + Q] on sets, record what comes out, and note validation accuracies of the reported
-        model.
-        """
+        """Test a row [P + Q] on sets, record the results, note the reported model's validation accuracies."""
         worker, (model, stage) = self._worker, tested
         for scored in evaluate(worker.network("model"), row, worker.samples, sets, worker.precision):
             if tested == self.reported and scored.split == "val":
@@ -198,9 +194,7 @@ class Selection:
         self.best_weights: dict[str, dict[str, Tensor]] = {}
 
     def consider(self, finished: int, sizes: dict[int, int], weights: dict[str, Tensor]) -> None:
-        """Compare the round that has just been evaluated; sizes: client -> training samples; weights are
-        copied where it wins.
-        """
+        """Compare the evaluated round; sizes: client -> training samples; the winner's weights are copied."""
         accuracy, self.validation = self.validation, {}
         if not accuracy:
             return

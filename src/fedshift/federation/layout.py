@@ -26,9 +26,7 @@ ALIGNMENT = {"cuda": 4}  # floats by type of device; 1 elsewhere
 
 
 class Index:
-    """A set of `size` positions in a row of `total`. `row[i.at]` is a view where they are contiguous, a
-    gather elsewhere.
-    """
+    """A set of `size` positions in a row of `total`; `row[i.at]`: a view if contiguous, else a gather."""
 
     def __init__(self, at: slice | Tensor, total: int) -> None:
         self._positions = self.at = at  # on the host, and where tensors are indexed
@@ -97,16 +95,12 @@ class Entry:
         return slice(self.offset, self.offset + torch.Size(self.shape).numel())
 
     def view(self, row: Tensor) -> Tensor:
-        """This entry as a tensor of its own shape, sharing memory with `row` (contiguous, [P + Q] or a prefix
-        that holds it).
-        """
+        """This entry in its own shape, sharing memory with `row` (contiguous, [P + Q] or a prefix)."""
         return row.as_strided(self.shape, self.strides, row.storage_offset() + self.offset)
 
 
 class Layout:
-    """All entries of a model. `P`, `Q`: sizes; `W`, `B`: the slices of trainable entries and of
-    statistics, all with their padding.
-    """
+    """All entries of a model. P, Q: sizes; W, B: slices of trainable entries and statistics, with padding."""
 
     def __init__(self, model: nn.Module, alignment: int = 1) -> None:
         """alignment: entries and rows begin at a multiple of so many floats."""
@@ -160,9 +154,7 @@ class Layout:
         return self.select(lambda entry: entry.name == module or entry.name.startswith(f"{module}."))
 
     def layers(self, index: Index) -> dict[str, Index]:
-        """`index` cut by layer: name -> positions, in the order of the model; layers without any are left
-        out.
-        """
+        """`index` cut by layer: name -> positions, in the order of the model; empty layers are left out."""
         return self._cut(index, lambda entry: entry.layer)
 
     def tensors(self, index: Index) -> dict[str, Index]:

@@ -13,9 +13,7 @@ from fedshift.federation.samples import batches
 
 
 def train(client: Client, method: Method) -> Tensor:
-    """All batches of the client's round; returns (sum of losses, samples seen) [2] in fp64, still on the
-    device.
-    """
+    """All batches of the client's round; returns (sum of losses, samples seen) [2], fp64, on the device."""
     worker, samples = client.worker, client.worker.samples
     local, seed = worker.spec.local, worker.spec.seed
     plan = schedule(client.n, local, seed, client.t, client.k, worker.batch_norm)

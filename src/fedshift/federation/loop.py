@@ -36,18 +36,14 @@ def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
 
 
 class Transfer:
-    """Moves rows, slots and messages between the server and a client; `bytes_down` and `bytes_up` count what
-    travelled.
-    """
+    """Moves rows, slots and messages between server and clients; counts `bytes_down` and `bytes_up`."""
 
     def __init__(self, method: Method, state: State) -> None:
         self._method, self._state = method, state
         self.bytes_down = self.bytes_up = 0
 
     def down(self, row: Tensor, client: int, source: Tensor, again: bool = False) -> None:
-        """Write what `client` receives of `source` [P + Q], and what it kept, into its `row`; `again`: it has
-        it already.
-        """
+        """Write what `client` receives of `source` [P + Q], and what it kept, to `row`; again: uncounted."""
         state = self._state
         row[state.shared.at] = source[state.shared.at]
         row[state.private.at] = state.own[client]
@@ -63,9 +59,7 @@ class Transfer:
         return got
 
     def up(self, row: Tensor, client: int) -> None:
-        """The client keeps its personal and local entries; what never leaves it becomes NaN in the `row` that
-        the server reads.
-        """
+        """The client keeps its private entries; local ones become NaN in the `row` that the server reads."""
         state = self._state
         state.own[client] = row[state.private.at]
         row[state.local.at] = torch.nan
@@ -111,9 +105,7 @@ class Federation:
         transfer: type[Transfer] = Transfer,
         start: Callable[[Layout, Tensor], Tensor] = lambda layout, row: row,
     ) -> None:
-        """target: positions of the held-out domain's samples, or of each of several; start: the first row [P
-        + Q], from the drawn one.
-        """
+        """target: positions of the samples of the held-out domains; start: changes the drawn row [P + Q]."""
         self.spec, self.method = spec, method
         self._build, self.device, self.evaluated_clients = build, samples.device, clients
         self.clients = pooled(clients) if method.clients == "pooled" else clients
@@ -152,9 +144,7 @@ class Federation:
         return torch.ones_like(sizes) if uniform else sizes
 
     def run(self) -> Iterator[int]:
-        """Train to the last round, from the one after `round`; yields the number of finished rounds after
-        each.
-        """
+        """Train from the round after `round` to the last; yields the number of finished rounds after each."""
         with arithmetic(self.spec.local.precision, self.device):
             if self.round == 0:
                 self.evaluator.start()

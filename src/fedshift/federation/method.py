@@ -77,9 +77,7 @@ class Method:
     rendering: ClassVar[str | None] = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Refuse what is nearly a hook: a method with `gradient` for `grad` would be FedAvg without a
-        word.
-        """
+        """Reject what is nearly a hook: a method with `gradient` for `grad` would silently be FedAvg."""
         super().__init_subclass__(**kwargs)
         hooks = [name for name in vars(Method) if not name.startswith("_")]
         for name in GONE.keys() & vars(cls).keys():
@@ -123,9 +121,7 @@ class Method:
         return {}
 
     def round(self, S: Server, train: Callable[[Sequence[int]], None]) -> None:
-        """One round: `train(clients)` trains these from what the server has now, and aggregates. By default
-        all clients of the round at once.
-        """
+        """One round: `train(clients)` trains these from the server's present state and aggregates them."""
         train(S.active)
 
     def broadcast(self, S: Server, clients: list[int]) -> Tensor:
@@ -165,9 +161,7 @@ class Method:
 
     @property
     def averages(self) -> bool:
-        """Whether the server needs the weighted mean of the clients' rows alone. It is then computed as they
-        come, in the memory of two rows.
-        """
+        """Whether the server needs only the weighted mean of the rows, then computed as they come."""
         return type(self).aggregate is Method.aggregate
 
     @property

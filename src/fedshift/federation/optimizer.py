@@ -14,9 +14,7 @@ from fedshift.spec import Local, Schedule
 
 @dataclass(frozen=True)
 class Rule:
-    """How a flat vector descends: the optimiser, its settings, and the norm that its gradient is clipped to
-    (None: not).
-    """
+    """How a flat vector descends: optimiser, settings, and the norm that its gradient is clipped to."""
 
     optimizer: Literal["sgd", "adam"]
     lr: float
@@ -73,9 +71,7 @@ def _inner(rule: Rule, leaf: Tensor) -> torch.optim.Optimizer:
 
 
 def learning_rate(local: Local, rounds: int, t: int, epoch: int) -> float:
-    """The learning rate of local epoch `epoch` in round `t`, both from 0; it changes per round or per epoch
-    (docs/design.md, C5).
-    """
+    """The learning rate of epoch `epoch` in round `t`, both from 0 (docs/design.md, C5)."""
     schedule = local.schedule
     per_round = 1 if schedule.unit == "round" else local.epochs
     unit = t * per_round + (epoch if schedule.unit == "epoch" else 0)

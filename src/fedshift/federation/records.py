@@ -96,9 +96,7 @@ class Records(Table):
         self, finished: int, stage: str, model: str, client: int, split: str, values: dict[str, float],
         *, member: int = 0, n: int = 0,
     ) -> None:  # fmt: skip
-        """Record metrics after `finished` rounds (0: untrained); member: which of a method's models for an
-        unseen domain.
-        """
+        """Record metrics after `finished` rounds (0: untrained); member: which of a method's models."""
         place = dict(zip(KEYS, (finished, stage, model, member, client, split), strict=True))
         now = time.time()
         self.rows.extend(
@@ -122,9 +120,7 @@ class StatisticsTable(Table):
 
 
 class DiagnosticsTable(Table):
-    """Numbers of the tensors that the methods of a run with `clients` clients record, reproducible to the
-    last bit.
-    """
+    """Numbers of the tensors that methods record, reproducible to the last bit; clients: all of the run."""
 
     schema = DIAGNOSTICS
 

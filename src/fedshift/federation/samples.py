@@ -80,9 +80,7 @@ class Samples:
             yield self._send(gathers.popleft().result())
 
     def _gather(self, index: Tensor) -> Batch:
-        """Pixels and labels at home; what will be sent to a GPU in pinned memory, which torch reuses once it
-        has arrived.
-        """
+        """Pixels and labels at home; in pinned memory where they will be sent to a GPU."""
         out = None
         if self.device.type == "cuda" and self.home != self.device:
             shape = (len(index), *self.pixels.shape[1:])
@@ -162,9 +160,7 @@ def batches(
 
 
 def _chunks(sizes: Sequence[int], most: int) -> Iterator[tuple[slice, int]]:
-    """Which samples are worked on at once, and the size of their batches: at most `most`, but a batch at
-    least.
-    """
+    """Slices that are worked on at once, with the size of their batches: `most` samples, or one batch."""
     start = 0
     for size, alike in itertools.groupby(sizes):
         remaining = len(list(alike))

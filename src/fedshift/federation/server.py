@@ -62,9 +62,7 @@ class Server:
         return visited or list(range(self.N))
 
     def descend(self, name: str, g: Tensor, rule: Rule) -> None:
-        """One optimiser step on the server's slot `name` along g, of its shape; the optimiser's memory is
-        kept with the run.
-        """
+        """One optimiser step on the server's slot `name` along g, of its shape; its memory is kept."""
         w = getattr(self.slot, name)
         optimizer = Optimizer(rule, w, g, self._state.optimizers[f"server-{name}", 0])
         optimizer.clip()
@@ -103,9 +101,7 @@ class Server:
         self._log.of_server(name, value, axes, self.active)
 
     def peek(self, index: Index) -> Tensor:
-        """Private entries of all clients [N, |index|]: a declared exception for analysis (unseen domains),
-        counted in floats.
-        """
+        """Private entries of all clients [N, |index|], for unseen domains only; counted in floats."""
         self.peeked += self.N * self._state.layout.floats(index)
         return self._state.own[:, self._state.within_private(index)]
 
@@ -131,7 +127,5 @@ def mean(rows: Tensor, p: Tensor) -> Tensor:
 
 
 def accumulate(total: Tensor | None, row: Tensor, weight: Tensor) -> Tensor:
-    """`mean`, row by row as they come: what it is so far [..], None before the first, with one `row` [..]
-    more, in place.
-    """
+    """`mean`, row by row, in place: the sum so far [..], None before the first, plus one `row` [..]."""
     return row * weight if total is None else total.addcmul_(row, weight)

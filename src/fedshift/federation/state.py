@@ -110,9 +110,7 @@ class State:
         return {slot.name: self.slots[slot.name] for slot in self._declared if slot.owner == "server"}
 
     def client_slots(self, client: int, row: Tensor) -> dict[str, Tensor]:
-        """The client's slots by name; on its first visit those that start from the received `row` are
-        filled.
-        """
+        """The client's slots by name; on its first visit those with init "received" are filled from `row`."""
         owned = {slot.name: slot for slot in self._declared if slot.owner == "client"}
         tensors = {name: self.slots[name][client] for name in owned}
         if not self.visits[client]:

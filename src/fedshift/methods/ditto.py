@@ -22,9 +22,7 @@ class Params:
 
 @equation("Ditto", "Algorithm 1, personal objective")
 def pull(v: Tensor, received: Tensor, lam: float) -> Tensor:
-    """lam (v - w^t), [P]: the gradient of lam / 2 ||v - w^t||^2, added to that of the personal model's
-    loss.
-    """
+    """lam (v - w^t), [P]: the gradient of lam / 2 ||v - w^t||^2, added to that of the personal loss."""
     return lam * (v - received)
 
 

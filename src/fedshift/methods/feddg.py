@@ -45,9 +45,7 @@ class Params:
 
 @equation("FedDG", "Eq. 2, low-frequency square")
 def half_width(size: int, width: float, released: bool = False) -> int:
-    """Bins on each side of the mean: max(1, floor(width size)), size the image's smaller side in pixels;
-    `released`: 0.
-    """
+    """Bins each side of the mean, max(1, floor(width size)), size: the smaller side (px); `released`: 0."""
     return 0 if released else max(1, int(width * size))
 
 
@@ -83,9 +81,7 @@ def mix_amplitudes(u: Tensor, other: Tensor, r: Tensor, half: int) -> Tensor:
 
 @equation("FedDG", "Eq. 5, inner step")
 def inner_step(w: Tensor, g: Tensor, rate: float, clamp: float) -> Tensor:
-    """w - rate clamp(g, -clamp, clamp); w, g = grad L_in(w) [P], without weight decay, before clipping to a
-    norm.
-    """
+    """w - rate clamp(g, -clamp, clamp); w, g = grad L_in(w) [P], without weight decay and unclipped."""
     return w - rate * g.clamp(-clamp, clamp)
 
 
@@ -103,9 +99,7 @@ def draw_amplitudes(sizes: Tensor, own: int | None, site: Tensor, image: Tensor)
 
 
 class FedDG(Method):
-    """FedAvg over episodic steps. The server keeps the bank of all amplitudes, and how many of them are
-    whose.
-    """
+    """FedAvg over episodic steps. The server keeps the bank of amplitudes and their number by client."""
 
     name = "feddg"
     version = 2

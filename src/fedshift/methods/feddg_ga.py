@@ -77,9 +77,7 @@ class FedDGGA(Method):
     }
 
     def begin(self, C: Client) -> Mapping[str, Tensor]:
-        """The gap of the client's last round: the model received is the aggregated model. Its first round has
-        none.
-        """
+        """The gap of the last round: the model received is the aggregated one. The first round has none."""
         after = self._measure(C)
         return {"gap": after - C.slot.before if C.visits else torch.zeros_like(after)}
 

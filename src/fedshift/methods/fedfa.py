@@ -37,17 +37,13 @@ class Params:
 
 @equation("FedFA", "client's running mean")
 def running_mean(running: Tensor, statistic: Tensor, momentum: float) -> Tensor:
-    """momentum running + (1 - momentum) (mean of the statistic over the batch), in place: running [C],
-    statistic [B, C].
-    """
+    """momentum running + (1 - momentum) mean(statistic), in place: running [C], statistic [B, C]."""
     return running.mul_(momentum).add_(statistic.mean(0), alpha=1 - momentum)
 
 
 @equation("FedFA", "share of a channel")
 def share(variance: Tensor) -> Tensor:
-    """gamma [C] = C u / sum(u), u = 1 / (1 + 1 / (variance + 1e-6)): the clients' variance of a statistic,
-    all channels equal: 1.
-    """
+    """gamma [C] = C u / sum u, u = 1 / (1 + 1 / (variance + 1e-6)); variance [C]: over the clients."""
     u = 1 / (1 + 1 / (variance + EPSILON))
     return len(u) * u / u.sum()
 

@@ -50,9 +50,7 @@ def history(H: Tensor, D: Tensor, seen: Tensor) -> Tensor:
 
 @equation("FedHEAL", "distance")
 def distance(D: Sequence[Tensor]) -> Tensor:
-    """How far clients moved, [K]: the sum over the model's trainable tensors of the norm of the masked
-    update, [K, ..] each.
-    """
+    """How far clients moved, [K]: the sum over trainable tensors of the norms of masked updates [K, ..]."""
     return torch.stack([update.flatten(1).norm(dim=1) for update in D]).sum(0)
 
 

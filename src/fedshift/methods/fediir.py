@@ -51,16 +51,12 @@ def alignment(gradient: Tensor, mean_gradient: Tensor) -> Tensor:
 
 @equation("FedIIR", "Sec. 4.2, moving average")
 def moving_average(old: Tensor, new: Tensor, ema: float) -> Tensor:
-    """ema old + (1 - ema) new, [C F + C] each; new: the mean over all training samples of the round's
-    clients; the first old is 0.
-    """
+    """ema old + (1 - ema) new, [C F + C] each; new: mean over the round's samples; the first old is 0."""
     return old.lerp(new, 1 - ema)
 
 
 class FedIIR(Method):
-    """CE + pen ||g - G||^2; G <- ema G + (1 - ema) mean over all samples of g. The average of the models is
-    uniform.
-    """
+    """CE + pen ||g - G||^2; G <- ema G + (1 - ema) mean over all samples of g. Models average uniformly."""
 
     name = "fediir"
     Params = Params

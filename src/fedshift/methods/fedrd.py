@@ -49,9 +49,7 @@ class Params:
 
 @equation("FedRD", "Eq. 1")
 def classifier_distance(W_g: Tensor, W_i: Tensor) -> Tensor:
-    """Euclidean distance of each class's weights, without bias: W_g, W_i [C, F] (a row for each class) to
-    [C]; lambda is its mean.
-    """
+    """Distance of each class's weights, without bias: W_g, W_i [C, F] to [C]; lambda is its mean."""
     return (W_g - W_i).norm(dim=1)
 
 
@@ -101,9 +99,7 @@ def gamma_parts(gap: Tensor) -> Tensor:
 
 @equation("FedRD", "Sec. 2.4, beta")
 def beta(d: Tensor) -> Tensor:
-    """Each client's part of all distances, d_i / sum d: d [N] to [N]; equal parts where nobody moved (sum <=
-    1e-8).
-    """
+    """Each client's part of all distances, d_i / sum d: d [N] to [N]; equal parts where sum d <= 1e-8."""
     total = d.sum()
     return torch.where(total > 1e-8, d / total.clamp_min(1e-8), torch.full_like(d, 1 / len(d)))
 

@@ -73,9 +73,7 @@ class Reference(nn.Module):
 
 
 class StochasticHead(nn.Module):
-    """Feature [B, F] to logits [B, C]: of one sample z in training, the log of the mean probability of 20 in
-    evaluation.
-    """
+    """Feature [B, F] to logits [B, C]: of one z in training, of the mean probability of 20 in evaluation."""
 
     def __init__(self, features: int, z: int, classes: int) -> None:
         super().__init__()

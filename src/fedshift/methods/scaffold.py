@@ -36,9 +36,7 @@ class Params:
 
 @equation("SCAFFOLD", "Eq. 3")
 def corrected(g: Tensor, c: Tensor, c_k: Tensor) -> Tensor:
-    """The gradient [P] of a local step, g - c_k + c, in place; c, c_k [P]: controls of the server and of the
-    client.
-    """
+    """The gradient [P] of a local step, g - c_k + c, in place; c, c_k [P]: server's and client's controls."""
     return g.add_(c - c_k)
 
 

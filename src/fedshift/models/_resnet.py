@@ -14,9 +14,7 @@ from fedshift.models.layers.blocks import GlobalAverage
 
 
 class TorchvisionResNet(Model):
-    """A stem and four residual stages. `conv1` and `bn1` are `stem.0` and `stem.1` here, `layer1` is
-    `stage1`, `fc` is `head`.
-    """
+    """A stem and four stages: `conv1` is `stem.0` here, `bn1` `stem.1`, `layer1` `stage1`, `fc` `head`."""
 
     version = 2
     block: ClassVar[type[BasicBlock] | type[Bottleneck]]

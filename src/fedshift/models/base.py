@@ -76,18 +76,14 @@ class Model(nn.Module):
         return x
 
     def initialise(self, module: nn.Module) -> None:
-        """Draw the start of one module from torch's default generator: its own initialisation, unless a
-        network has another.
-        """
+        """Draw one module's start from torch's default generator: its own, unless a network has another."""
         reset = getattr(module, "reset_parameters", None)
         if callable(reset):
             reset()
 
     @classmethod
     def published(cls, entry: str) -> str | None:
-        """What a file of published weights calls an entry; None for one that it does not fill, such as the
-        head.
-        """
+        """The name of an entry in a file of published weights; None for one that it does not fill."""
         for ours, theirs in cls.pieces.items():
             if entry.startswith(f"{ours}."):
                 return theirs + entry.removeprefix(ours)

@@ -19,9 +19,7 @@ from fedshift.models.layers.blocks import GlobalAverage
 
 
 class DenseNet(Model):
-    """A stem and four dense blocks, the first three with the transition that halves the map: 128, 256, 512
-    and 1,024 channels.
-    """
+    """A stem and four dense blocks, three with a transition that halves the map: 128 to 1,024 channels."""
 
     name = "densenet"
     min_px = 29
@@ -44,9 +42,7 @@ class DenseNet(Model):
 
     @classmethod
     def published(cls, entry: str) -> str | None:
-        """torchvision's file says `denselayer1.norm.1` for `denselayer1.norm1`: it is older than its
-        module.
-        """
+        """torchvision's older file has `denselayer1.norm.1` for its module's `denselayer1.norm1`."""
         name = super().published(entry)
         return name and re.sub(r"(denselayer\d+\.(?:norm|conv))(\d)", r"\1.\2", name)
 

@@ -15,9 +15,7 @@ from fedshift.models.layers.blocks import AdaptiveAverage
 
 
 class DigitsDGCNN(Model):
-    """Four 3x3 convolutions of 64, each with ReLU and max pooling; inputs other than 32 px are pooled to a
-    map of 2 x 2.
-    """
+    """Four 3x3 convolutions of 64, each with ReLU and max pooling; maps are pooled to 2 x 2."""
 
     name = "digits_dg_cnn"
     min_px = 16

@@ -16,9 +16,7 @@ from fedshift.models.layers.blocks import AdaptiveAverage
 
 
 class LeNet(Model):
-    """Two 5x5 convolutions of 6 and 16, two linear layers of 120 and 84; inputs other than 32 px are pooled
-    to a map of 5 x 5.
-    """
+    """Two 5x5 convolutions of 6 and 16, linear layers of 120 and 84; maps are pooled to 5 x 5."""
 
     name = "lenet"
     min_px = 16

@@ -29,9 +29,7 @@ def as_map(x: Tensor) -> Tensor:
 
 
 class Embedding(nn.Module):
-    """Patches, normalised and projected, behind a class token, plus learned positions: [B, 3, h, w] to [B,
-    64, 1 + h w / 32^2, 1].
-    """
+    """Projected patches behind a class token, plus positions: [B, 3, h, w] to [B, 64, 1 + h w / 32^2, 1]."""
 
     def __init__(self, patches: int) -> None:
         super().__init__()
@@ -72,9 +70,7 @@ class Attention(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """Linear, BN over all tokens of the batch, GELU, linear: [B, n, 64] to [B, n, 64]. `fc2` sees [B n,
-    128].
-    """
+    """Linear, BN over all tokens of a batch, GELU, linear: [B, n, 64] to the same; `fc2` sees [B n, 128]."""
 
     decomposes = ("fc2", "")
 

@@ -61,9 +61,7 @@ class Params(Decomposition):
 
 
 class FDSE(Method):
-    """S: DFE layers, BN_DFE, head: shared. P: DSE layers, affine BN_DSE, bias: personal. Statistics of
-    BN_DSE: local.
-    """
+    """Shared: DFE, BN_DFE, head. Personal: DSE layers, BN_DSE's affine part, bias. Local: its statistics."""
 
     name = "fdse"
     version = 2

@@ -105,9 +105,7 @@ class DSEBlock(nn.Module):
 
 
 def decompose(model: nn.Module, how: Decomposition) -> int:
-    """Replace, in place, each layer and BN that a module of `model` names in `decomposes`; returns how many
-    there were.
-    """
+    """Replace in place each layer and BN named by a module's `decomposes`; returns their number."""
     modules = [module for module in model.modules() if hasattr(module, "decomposes")]
     for module in modules:
         layer, bn = cast(tuple[str, str], module.decomposes)

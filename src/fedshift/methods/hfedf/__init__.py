@@ -90,9 +90,7 @@ def ema_step(t: int, warmup: int, alpha: float) -> float:
 
 
 class HFedF(Generated):
-    """The server descends on embeddings and hypernetwork along the clients' updates, pulled back through
-    it.
-    """
+    """The server descends on embeddings and hypernetwork along the updates, pulled back through it."""
 
     name = "hfedf"
     Params = Params
@@ -127,9 +125,7 @@ class HFedF(Generated):
         return {}
 
     def _latent(self, C: Client) -> Mapping[str, Tensor]:
-        """The mean latent of the validation images, by an autoencoder of the client's own from a common
-        start.
-        """
+        """The mean latent of the validation images, by the client's own autoencoder from a common start."""
         if not (batches := [x for x, _ in C.batches()]):
             problem = f"client {C.k} has too few training images for an autoencoder"
             raise FedshiftError("method hfedf", problem, "Give it two or more, or learn the embeddings.")

@@ -42,9 +42,7 @@ class Hypernetwork:
         self.size, self.inner = sum(self.sizes), sum(self.sizes[:-2])
 
     def views(self, h: Tensor) -> list[Tensor]:
-        """All tensors by their shape, sharing memory with h [size]; the first ones only for its beginning h
-        [inner].
-        """
+        """All tensors by shape, sharing memory with h [size]; the first ones for its beginning [inner]."""
         sizes = self.sizes if len(h) == self.size else self.sizes[:-2]
         return [part.view(shape) for part, shape in zip(h.split(sizes), self.shapes, strict=False)]
 
@@ -61,9 +59,7 @@ class Hypernetwork:
         return x
 
     def draw(self, rng: torch.Generator, dtype: torch.dtype, deviation: Tensor | None = None) -> Tensor:
-        """A start: embeddings N(0, 1), layers as torch starts Linear; with `deviation` [P], heads scaled so
-        that the outputs have it.
-        """
+        """A start: embeddings N(0, 1), layers as torch's Linear; outputs scaled to `deviation` [P]."""
         h = torch.empty(self.size, dtype=dtype)
         embeddings, *layers = views = self.views(h)
         embeddings.normal_(generator=rng)
@@ -99,9 +95,7 @@ def generate(net: Hypernetwork, h: Tensor, client: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Pullback:
-    """The gradients of K clients over all of h, in factors: inner [K, inner], features [K, F] and cotangents
-    [K, P] of the head.
-    """
+    """Gradients over h in factors: inner [K, inner]; the head's features [K, F], cotangents [K, P]."""
 
     inner: Tensor
     features: Tensor
@@ -147,9 +141,7 @@ def embedding_dim(clients: int) -> int:
 
 
 def own_deviation(L: Layout) -> Tensor:
-    """The deviation with which torch starts convolutions and linear maps, 1 / sqrt(3 fan-in), of every
-    trainable entry [P].
-    """
+    """torch's deviation of starts of convolutions and linear maps, 1 / sqrt(3 fan-in), by entry [P]."""
     fans = {entry.name: math.prod(entry.shape[1:]) for entry in L.entries}
     deviation = torch.zeros(L.size, dtype=L.dtype)
     for entry in L.entries:
@@ -187,9 +179,7 @@ class Generated(Method):
         return rows
 
     def pulled(self, S: Server, rows: Tensor) -> Pullback:
-        """The gradients of the active clients, with phi - phi~ as cotangents; rows [K, P + Q] as they came
-        back.
-        """
+        """The gradients of the active clients, with cotangents phi - phi~; rows [K, P + Q] as received."""
         W = S.layout.W
         cotangents = self.broadcast(S, S.active)[:, W] - rows[:, W]
         return pullback(self.net(S.layout, S.N), S.slot.h, S.active, cotangents)

@@ -216,9 +216,7 @@ class Steps:
         return Style(*(torch.where(stays, o, n) for o, n in zip(own, new, strict=True)))
 
     def explore(self, x: Tensor) -> Tensor:
-        """Steps 3-5; later successes only mix. Gradient through the normalisation, not through the new
-        styles.
-        """
+        """Steps 3-5; later successes only mix. Gradient through the normalisation, not the new styles."""
         if not self._coin():
             return x
         own = style(x, self.hp.sigma)
@@ -248,9 +246,7 @@ def _race(k: int, batch: int, like: Tensor) -> Tensor:
 
 
 def one_per_class(C: Client) -> tuple[Tensor, Tensor]:
-    """One random training sample of each class that the client holds, augmented: x [C', 3, h, w], y [C']
-    ascending (App. G).
-    """
+    """A random training image of each class of the client, augmented: x [C', 3, h, w], y [C'] ascending."""
     samples, train = C.samples, C.data.train
     if not hasattr(C.tmp, "classes"):  # once a round
         labels = samples.host_labels[train]

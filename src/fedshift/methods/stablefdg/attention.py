@@ -128,9 +128,7 @@ class Highlighter(Neck):
 
 
 class ConvolutionHighlighter(Neck):
-    """Table 16's baseline of the same size: two 1x1 convolutions make the scores, without queries [the paper
-    does not show its form].
-    """
+    """Table 16's baseline of the same size, its form guessed: two 1x1 convolutions make the scores."""
 
     def __init__(self, neck: nn.Module, channels: int, width: int) -> None:
         super().__init__(neck)

@@ -46,9 +46,7 @@ def captured(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> list[Ro
 
 
 def again(federation: Federation, record: Round, order: list[int]) -> tuple[Tensor, Tensor]:
-    """Replay a captured aggregation with its clients in another order: the server's row, and the personal
-    rows in the old order.
-    """
+    """Replay an aggregation with its clients in another order: the server's row, the personal entries."""
     federation.state.load_state_dict(record.before)
     active = record.server.active
     record.server.active = [active[i] for i in order]
