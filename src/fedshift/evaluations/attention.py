@@ -78,9 +78,7 @@ class Attention(Evaluation):
         model, domains = run.network.bind(row).model.eval(), run.domains()
         neck = model.neck
         assert isinstance(neck, Neck)  # as `check` has asked
-        for part in index.split(BATCH):
-            pixels, y = run.samples.take(part)
-            x = run.samples.evaluate(pixels)
+        for part, (x, y) in zip(index.split(BATCH), run.images(index), strict=True):
             with run.precision():
                 z = model.body(x)
                 scores, predicted = neck.scores(z, itself).float(), model.head(neck(z)).argmax(1)

@@ -82,8 +82,7 @@ class Trained:
         for model in self.models():
             for client, split, index in model.sets:
                 if len(index) and split in splits:
-                    key = self.round, model.stage, model.model, model.member, client, split
-                    yield dict(zip(KEYS, key, strict=True)), model.row, index
+                    yield self.key(model, client, split), model.row, index
 
     def of_clients(self, stage: Stage = "reported") -> dict[int, Kept]:
         """One model of each client, by its number: where all clients have the same, that.
@@ -92,9 +91,8 @@ class Trained:
             right after local training, or the one after aggregation. Raises FedshiftError where the run kept
             none such.
         """
-        models = list(self.models())
         found: dict[int, dict[Tested, Kept]] = {}
-        for kept in models:
+        for kept in self.models():
             for client in {client for client, *_ in kept.sets if client >= 0}:
                 found.setdefault(client, {})[kept.model, kept.stage] = kept
         wanted = {
@@ -103,32 +101,37 @@ class Trained:
             "post_agg": (PERSONALISED, GLOBAL),
         }[stage]
         chosen = {
-            client: next((kept[name] for name in wanted if name in kept), None)
+            client: next(kept[name] for name in wanted if name in kept)
             for client, kept in sorted(found.items())
+            if {*wanted} & {*kept}
         }
-        models_of = {client: kept for client, kept in chosen.items() if kept}
-        if not models_of:
+        if not chosen:
             what = f"kept no model of its clients at the stage '{stage}'"
             cure = "Train it with evaluation.keep: clients."
             if self.round == 0:
                 what = f"reports its start, where no client has a model of the stage '{stage}'"
                 cure = "Train more rounds, or ask for the stage 'reported'."
             raise FedshiftError("evaluation", what, cure)
-        return models_of
+        return chosen
 
     def key(self, kept: Kept, client: int | None, split: str | None) -> Row:
         """The keys of a row about a model on a client's images; None: about all clients together."""
         values = self.round, kept.stage, kept.model, kept.member, client, split
         return dict(zip(KEYS, values, strict=True))
 
+    def images(self, index: Tensor, size: int = BATCH) -> Iterator[tuple[Tensor, Tensor]]:
+        """Images as a model sees them, and labels, at positions `index` in batches of `size`."""
+        for part in index.split(size):
+            pixels, y = self.samples.take(part)
+            yield self.samples.evaluate(pixels), y
+
     @torch.no_grad()
     def outputs(self, row: Tensor, index: Tensor) -> Iterator[tuple[Out, Tensor]]:
         """Features and logits in fp32, and labels, of the images at positions `index`, in batches."""
         model = self.network.bind(row).model.eval()
-        for part in index.split(BATCH):
-            pixels, y = self.samples.take(part)
+        for x, y in self.images(index):
             with self.precision():
-                feature, logits = model(self.samples.evaluate(pixels))
+                feature, logits = model(x)
             yield Out(feature.float(), logits.float()), y
 
 

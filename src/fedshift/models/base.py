@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from torch import Tensor, nn
 
@@ -40,6 +40,7 @@ class Model(nn.Module):
     indicator: ClassVar[str]  # the weight whose drift FedRD measures, in stage1
     weights: ClassVar[Mapping[str, str]] = MappingProxyType({})  # `init` -> published file
     pieces: ClassVar[Mapping[str, str]] = MappingProxyType({})  # our module -> what such a file calls it
+    kaiming: ClassVar[Literal["fan_in", "fan_out"] | None] = None  # how convolutions start, with zero bias
 
     stages: nn.ModuleDict
     neck: nn.Module
@@ -78,7 +79,11 @@ class Model(nn.Module):
     def initialise(self, module: nn.Module) -> None:
         """Draw one module's start from torch's default generator: its own, unless a network has another."""
         reset = getattr(module, "reset_parameters", None)
-        if callable(reset):
+        if self.kaiming and type(module) is nn.Conv2d:  # subclasses have starts of their own
+            nn.init.kaiming_normal_(module.weight, mode=self.kaiming)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+        elif callable(reset):
             reset()
 
     @classmethod

@@ -23,6 +23,7 @@ class DenseNet(Model):
 
     name = "densenet"
     min_px = 29
+    kaiming = "fan_in"
     indicator = "stages.stage1.transition1.conv.weight"
     weights = MappingProxyType({"imagenet": "densenet121-a639ec97.pth"})
     pieces = MappingProxyType(
@@ -47,12 +48,7 @@ class DenseNet(Model):
         return name and re.sub(r"(denselayer\d+\.(?:norm|conv))(\d)", r"\1.\2", name)
 
     def initialise(self, module: nn.Module) -> None:
-        """As torchvision's: Kaiming normal by fan-in for convolutions, a head without bias at the start."""
-        if type(module) is nn.Conv2d:  # subclasses have starts of their own
-            nn.init.kaiming_normal_(module.weight)
-            if module.bias is not None:
-                nn.init.zeros_(module.bias)
-            return
+        """As torchvision's: the bias of the head starts at 0."""
         super().initialise(module)
         if isinstance(module, nn.Linear):
             nn.init.zeros_(module.bias)

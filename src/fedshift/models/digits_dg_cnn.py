@@ -19,6 +19,7 @@ class DigitsDGCNN(Model):
 
     name = "digits_dg_cnn"
     min_px = 16
+    kaiming = "fan_in"  # as in Dassl, which Zhou et al. and StableFDG train with
     indicator = "stages.stage1.0.weight"
 
     def __init__(self, classes: int, input_px: int, **params: Any) -> None:
@@ -34,14 +35,3 @@ class DigitsDGCNN(Model):
         self.neck = nn.Sequential(AdaptiveAverage(2), nn.Flatten())
         self.feature_dim = 256
         self.head = nn.Linear(self.feature_dim, classes)
-
-    def initialise(self, module: nn.Module) -> None:
-        """Convolutions start as in Dassl, which Zhou et al. and StableFDG train with: Kaiming normal by
-        fan-in, zero bias.
-        """
-        if type(module) is nn.Conv2d:  # subclasses have starts of their own
-            nn.init.kaiming_normal_(module.weight)
-            assert module.bias is not None
-            nn.init.zeros_(module.bias)
-        else:
-            super().initialise(module)

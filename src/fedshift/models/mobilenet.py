@@ -24,6 +24,7 @@ class MobileNet(Model):
     """A stem and four stages of inverted residuals: 24, 32, 96 and 1,280 channels."""
 
     name = "mobilenet"
+    kaiming = "fan_out"
     indicator = "stages.stage1.3.conv.2.weight"
     weights = MappingProxyType({"imagenet": "mobilenet_v2-b0353104.pth"})
     pieces = MappingProxyType(
@@ -43,14 +44,8 @@ class MobileNet(Model):
         self.feature_dim = net.last_channel
 
     def initialise(self, module: nn.Module) -> None:
-        """As torchvision's: Kaiming normal by fan-out for convolutions, N(0, 0.01) and zero bias for the
-        head.
-        """
-        if type(module) is nn.Conv2d:  # subclasses have starts of their own
-            nn.init.kaiming_normal_(module.weight, mode="fan_out")
-            if module.bias is not None:
-                nn.init.zeros_(module.bias)
-        elif isinstance(module, nn.Linear):
+        """As torchvision's: N(0, 0.01) and zero bias for the head."""
+        if isinstance(module, nn.Linear):
             nn.init.normal_(module.weight, 0, 0.01)
             nn.init.zeros_(module.bias)
         else:

@@ -25,6 +25,7 @@ class VGG(Model):
 
     name = "vgg"
     min_px = 32
+    kaiming = "fan_out"
     indicator = "stages.stage1.0.weight"
     weights = MappingProxyType({"imagenet": "vgg11_bn-6002323d.pth"})
     pieces = MappingProxyType({f"stages.stage{i}": "features" for i in (1, 2, 3, 4, 5)})
@@ -40,15 +41,9 @@ class VGG(Model):
         self.head = nn.Linear(self.feature_dim, classes)
 
     def initialise(self, module: nn.Module) -> None:
-        """As torchvision's: Kaiming normal by fan-out and zero bias for convolutions, N(0, 0.01) and zero
-        bias for the head.
-        """
-        if type(module) is nn.Conv2d:  # subclasses have starts of their own
-            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
-        elif isinstance(module, nn.Linear):
+        """As torchvision's: N(0, 0.01) and zero bias for the head."""
+        if isinstance(module, nn.Linear):
             nn.init.normal_(module.weight, 0, 0.01)
+            nn.init.zeros_(module.bias)
         else:
             super().initialise(module)
-            return
-        assert module.bias is not None
-        nn.init.zeros_(module.bias)
