@@ -120,4 +120,4 @@ def test_three_rounds(variance: str) -> None:
 
 
 def objective(P: plain.Tensors, x: Tensor, y: Tensor) -> Tensor:
-    return plain.cross_entropy(plain.head(P, plain.feature(P, x, True, lambda s, z: layer(P, s, z))), y)
+    return plain.cross_entropy(plain.logits(P, x, True, lambda s, z: layer(P, s, z)), y)

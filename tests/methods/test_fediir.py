@@ -55,9 +55,7 @@ def measured(f: Federation, G: plain.Tensors, k: int) -> Tensor:
     P = plain.copied(G)
     plain.leaves(P)
     x, y = f.worker.samples.take(f.clients[k].train)
-    return gradient(
-        plain.cross_entropy(plain.head(P, plain.feature(P, plain.pixels(x), False)), y), P
-    ).detach()
+    return gradient(plain.cross_entropy(plain.logits(P, plain.pixels(x), False), y), P).detach()
 
 
 @plain.doubles()
@@ -71,7 +69,7 @@ def test_three_rounds() -> None:
         mean = EMA * mean + (1 - EMA) * new
 
         def loss(P: plain.Tensors, x: Tensor, y: Tensor, goal: Tensor = mean) -> Tensor:
-            task = plain.cross_entropy(plain.head(P, plain.feature(P, x, True)), y)
+            task = plain.cross_entropy(plain.logits(P, x, True), y)
             return task + PEN * (gradient(task, P) - goal).square().sum()
 
         G = plain.average([plain.trained(f, G, k, t, loss) for k in chosen], plain.equal(chosen))

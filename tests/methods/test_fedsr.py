@@ -107,6 +107,4 @@ def test_three_rounds(squared: bool) -> None:
         }
     finish(f)
     for k, mine in enumerate(own):
-        row = f.state.row.clone()
-        row[f.state.private.at] = f.state.own[k]
-        assert plain.far(plain.named(f, row), G | mine) < 5e-5  # the engine is in fp32 here
+        assert plain.far(plain.kept(f, k), G | mine) < 5e-5  # the engine is in fp32 here

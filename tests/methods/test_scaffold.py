@@ -44,19 +44,6 @@ def test_two_rounds_follow_the_reference(monkeypatch: pytest.MonkeyPatch) -> Non
     ref.equals("scaffold_round1_equals_fedavg", first.equal(fedavg))
 
 
-def test_the_released_rule_weighs_models_and_controls_by_size() -> None:
-    """Clients of 3 and 1 samples, momentum .9 that persists, after rounds 1, 2 and 4; the controls' mean by the same weights."""
-    chosen, local = (
-        method("scaffold", control="steps", weights="size"),
-        {"momentum": 0.9, "optimizer_state": "persist"},
-    )
-    for rounds, row in {1: 1.0835, 2: 1.109, 4: 0.952}.items():
-        run = finish(quadratics(chosen, *PLACE, rounds=rounds, sizes=[3, 1], local=local))
-        assert run.server.row.item() == pytest.approx(row, abs=5e-4)
-        c, (first, second) = controls(run)
-        assert c == pytest.approx(0.75 * first + 0.25 * second)
-
-
 def test_the_preset_released_weighs_by_size_and_asking_for_it_elsewhere_is_refused(project: Path) -> None:
     file = project / "experiments" / "asked.yaml"
 

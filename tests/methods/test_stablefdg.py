@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from fedshift.common.registry import get
 from fedshift.federation import loop
@@ -18,7 +17,7 @@ from fedshift.federation.layout import initial
 from fedshift.federation.loop import Federation, cross_entropy
 from fedshift.federation.method import Method
 from fedshift.methods.stablefdg import Params, Steps
-from fedshift.methods.stablefdg.attention import attention, highlighted, partners
+from fedshift.methods.stablefdg.attention import partners
 from fedshift.methods.stablefdg.styles import any_samples, farthest, oversampled, ring, seeds
 from fedshift.models.layers.style import style
 from fedshift.testing.toys import finish, images, method, small, spec
@@ -159,15 +158,6 @@ def test_queries_are_ones_own_or_anothers() -> None:
     for kind, expected in used.items():
         got = method("stablefdg", attention=kind).queries(None, steps([0, 1, 0, 1]), own)
         torch.testing.assert_close(got, expected)
-
-
-def test_evaluation_is_self_attention_with_doubled_features() -> None:
-    model = method("stablefdg").model(get("models", "digits_cnn")(3, 32)).eval()
-    x = torch.randn(5, 3, 32, 32, generator=rng())
-    z, out = model.body(x), model(x)
-    k, q = (F.normalize(one(z).flatten(2), dim=1) for one in (model.neck.key, model.neck.query))
-    expected = torch.cat([z.mean((2, 3)), highlighted(attention(q.mean(2), k), z)], 1)
-    torch.testing.assert_close(out.feature, expected)
 
 
 def test_bytes_are_the_model_and_one_style() -> None:
