@@ -85,12 +85,10 @@ def _tables(federation: Federation, segments: Path) -> dict[str, tuple[Table, Pa
     """The tables that the run records: name -> (rows in memory, the folder of its segments). Where a segment
     of the records exists, those of the other tables exist, too.
     """
-    recorded = {"diagnostics": (federation.log.table, segments / "diagnostics")}
-    return {
-        **(recorded if federation.method.logs else {}),
-        "statistics": (federation.statistics, segments / "statistics"),
-        "records": (federation.records, segments),
-    }
+    diagnostics = {"diagnostics": (federation.log.table, segments / "diagnostics")}
+    statistics = {"statistics": (federation.statistics, segments / "statistics")}
+    logged = diagnostics if federation.method.logs else {}
+    return {**logged, **statistics, "records": (federation.records, segments)}
 
 
 def flat(state: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -54,9 +54,8 @@ class Worker:
         self._build = build
         self._add("model", model)
         self._persist = persist
-        self._groups = [
-            (role, state.layout.tail(role), changed) for role, changed in (param_groups or {}).items()
-        ]
+        groups = param_groups or {}
+        self._groups = [(role, state.layout.tail(role), changed) for role, changed in groups.items()]
 
     def network(self, role: Role) -> Network:
         """The network of a role: "model" trains; "personal" and "frozen" are built at their first use."""

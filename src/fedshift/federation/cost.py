@@ -70,19 +70,11 @@ class Passes:
             stage.register_forward_hook(self._passed)
         return model
 
-    @property
-    def images(self) -> float:
-        """Images that went forward since the last `take`."""
-        return self.forward / self._stages
-
     def take(self) -> dict[str, float]:
         """forward_passes and backward_passes (images) since the last call."""
-        counted = {
-            "forward_passes": self.forward / self._stages,
-            "backward_passes": self.backward / self._stages,
-        }
+        forward, backward = self.forward / self._stages, self.backward / self._stages
         self.forward = self.backward = 0
-        return counted
+        return {"forward_passes": forward, "backward_passes": backward}
 
     def _passed(self, stage: nn.Module, inputs: Any, output: Tensor) -> None:
         if self.counting:

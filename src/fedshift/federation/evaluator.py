@@ -43,14 +43,12 @@ class Evaluator:
         self._state, self._server, self._worker, self._records = state, server, worker, records
         self._method, self._evaluation, self._last = method, worker.spec.evaluation, server.T
         home = worker.samples.home
+        held = list(enumerate(evaluated_clients))
         self._sets: list[Set] = [
-            (k, split, client.split(split).to(home))
-            for k, client in enumerate(evaluated_clients)
-            for split in ("val", "test")
+            (k, split, client.split(split).to(home)) for k, client in held for split in ("val", "test")
         ]
-        self._target: list[Set] = [
-            (TARGET - place, "target", target.to(home)) for place, target in enumerate(targets) if len(target)
-        ]
+        held_out = [(TARGET - place, "target", target.to(home)) for place, target in enumerate(targets)]
+        self._target: list[Set] = [named for named in held_out if len(named[2])]
         self._sizes = {k: len(client.train) for k, client in enumerate(evaluated_clients)}
         self.selection = Selection(worker.samples.device)
 
@@ -95,11 +93,9 @@ class Evaluator:
 
     @torch.no_grad()
     def models(
-        self,
-        own: Callable[[int], Tensor | None] = lambda k: None,
-        generated: Tensor | None = None,
+        self, own: Callable[[int], Tensor | None] = lambda k: None, generated: Tensor | None = None,
         targets: list[Set] | None = None,
-    ) -> Iterator[tuple[Tested, int, Tensor, list[Set]]]:
+    ) -> Iterator[tuple[Tested, int, Tensor, list[Set]]]:  # fmt: skip
         """All models that are tested after a round: (model, stage), member, row [P + Q], and the sets that it
         is tested on.
 
@@ -207,10 +203,7 @@ class Selection:
 
     def state_dict(self) -> dict[str, Any]:
         """Nested by name, between two rounds."""
-        return {
-            "value": dict(self.value), "round": dict(self.round),
-            "best_weights": {tie: dict(weights) for tie, weights in self.best_weights.items()},
-        }  # fmt: skip
+        return {"value": self.value, "round": self.round, "best_weights": self.best_weights}
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Take back what `state_dict` gave."""

@@ -104,7 +104,7 @@ class Layout:
 
     def __init__(self, model: nn.Module, alignment: int = 1) -> None:
         """alignment: entries and rows begin at a multiple of so many floats."""
-        kinds, roles, layers = _kinds(model), _roles(model), _layers(model)
+        kinds, roles, layers = _described(model)
         trainable = dict(model.named_parameters())
         statistics = {name: buffer for name, buffer in model.named_buffers() if buffer.is_floating_point()}
         self.alignment = alignment
@@ -198,33 +198,27 @@ class Layout:
     @property
     def hash(self) -> str:
         """Changes when a stored row could no longer be read as what it was."""
-        return sha256(canonical_json([(entry.name, entry.shape, entry.strides) for entry in self.entries]))[
-            :16
-        ]
+        named = [(entry.name, entry.shape, entry.strides) for entry in self.entries]
+        return sha256(canonical_json(named))[:16]
 
 
-def _roles(model: nn.Module) -> dict[str, str]:
-    """entry -> role; modules come parents first, so the innermost role stays."""
-    roles: dict[str, str] = dict.fromkeys(_tensors(model), "")
+def _described(model: nn.Module) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
+    """entry -> kind, role and layer, as `Entry` has them. Modules come parents first, so that the innermost
+    role stays.
+    """
+    kinds, layers, last = dict[str, str](), dict[str, str](), ""
+    roles, whole = dict.fromkeys(_tensors(model), ""), dict[str, str]()
     for prefix, module in model.named_modules():
-        if role := getattr(module, "role", ""):
-            roles |= dict.fromkeys(_tensors(module, prefix), role)
-    return roles
-
-
-def _layers(model: nn.Module) -> dict[str, str]:
-    """entry -> layer: a module with the normalisation that follows it, or one that says `layer = True`."""
-    layers: dict[str, str] = {}
-    last = ""
-    for prefix, module in model.named_modules():
-        own = _tensors(module, prefix, recurse=False)
+        own, everything = _tensors(module, prefix, recurse=False), _tensors(module, prefix)
         if own and not (isinstance(module, NORMALISATIONS) and last):
             last = prefix
         layers |= dict.fromkeys(own, last)
-    for prefix, module in model.named_modules():
+        kinds |= {name: _kind(module, name.rpartition(".")[2]) for name in own}
+        if role := getattr(module, "role", ""):
+            roles |= dict.fromkeys(everything, role)
         if getattr(module, "layer", False) is True:
-            layers |= dict.fromkeys(_tensors(module, prefix), prefix)
-    return layers
+            whole |= dict.fromkeys(everything, prefix)
+    return kinds, roles, layers | whole
 
 
 def _tensors(module: nn.Module, prefix: str = "", recurse: bool = True) -> list[str]:
@@ -233,24 +227,13 @@ def _tensors(module: nn.Module, prefix: str = "", recurse: bool = True) -> list[
 
 
 def _strides(tensor: Tensor) -> tuple[int, ...]:
-    return tuple(torch.empty_like(tensor, device="meta", memory_format=_memory_format(tensor)).stride())
+    memory = torch.channels_last if tensor.dim() == 4 else torch.contiguous_format
+    return tuple(torch.empty_like(tensor, device="meta", memory_format=memory).stride())
 
 
-def _memory_format(tensor: Tensor) -> torch.memory_format:
-    return torch.channels_last if tensor.dim() == 4 else torch.contiguous_format
-
-
-def _kinds(model: nn.Module) -> dict[str, str]:
-    kinds = {}
-    for prefix, module in model.named_modules():
-        for name, _ in module.named_parameters(prefix, recurse=False):
-            kinds[name] = _parameter_kind(module, name.rpartition(".")[2])
-        for name, _ in module.named_buffers(prefix, recurse=False):
-            kinds[name] = "bn_statistic" if isinstance(module, _BatchNorm) else "statistic"
-    return kinds
-
-
-def _parameter_kind(module: nn.Module, name: str) -> str:
+def _kind(module: nn.Module, name: str) -> str:
+    if name in module._buffers:
+        return "bn_statistic" if isinstance(module, _BatchNorm) else "statistic"
     if isinstance(module, _BatchNorm):
         return "bn_affine"
     if isinstance(module, NORMALISATIONS):

@@ -210,10 +210,7 @@ class Federation:
 
     def _train_client(self, row: Tensor, k: int) -> dict[str, Tensor]:
         """Send client k its model, train it in `row` [P + Q], test and receive it; return its messages."""
-        self.transfer.down(row, k, self._source(k), again=k in self._visited)
-        client = Client(
-            self.worker, k, self.round, row, self.transfer.messages_down(k, self._downloads.get(k, {}))
-        )
+        client = self._received(row, k, self.transfer.messages_down(k, self._downloads.get(k, {})))
         messages = self._ask(client, self.method.begin)
         with self.worker.passes:
             self._losses[k] = train(client, self.method)
@@ -230,10 +227,17 @@ class Federation:
         uploads: Uploads = {}
         row = torch.empty_like(self.state.row)
         for k in clients:
-            self.transfer.down(row, k, self._source(k), again=k in self._visited)
+            client = self._received(row, k, {})
             self._visited.add(k)
-            _gather(uploads, self._ask(Client(self.worker, k, self.round, row, {}), ask))
+            _gather(uploads, self._ask(client, ask))
         return uploads
+
+    def _received(self, row: Tensor, k: int, messages: Mapping[str, Tensor]) -> Client:
+        """Client k, which has received its model into `row` and these messages."""
+        generates = self.method.generates
+        source = self.method.broadcast(self.server, [k])[0] if generates else self.state.row
+        self.transfer.down(row, k, source, again=k in self._visited)
+        return Client(self.worker, k, self.round, row, messages)
 
     def _ask(self, client: Client, ask: Hook) -> dict[str, Tensor]:
         """What a client sends before its first step, drawn by a generator of its own."""
@@ -241,10 +245,6 @@ class Federation:
         client.model.train()
         with self.worker.passes, self.worker.precision():
             return self.transfer.messages_up(ask(client))
-
-    def _source(self, k: int) -> Tensor:
-        """What client k receives [P + Q]."""
-        return self.method.broadcast(self.server, [k])[0] if self.method.generates else self.state.row
 
     def _close(self, active: list[int]) -> None:
         """Record what the round's clients lost and logged and what it cost, and test what the server has."""
@@ -255,12 +255,9 @@ class Federation:
             if seen:
                 self.records.add(self.round, "train", "", k, "train", {"loss": loss / seen}, n=int(seen))
             self.records.add(self.round, "diagnostic", "", k, "", logged.get(k, {}))
-        cost = {
-            "bytes_down": self.transfer.bytes_down,
-            "bytes_up": self.transfer.bytes_up,
-            "images": sum(losses[k][1] for k in active),
-            **self.worker.passes.take(),
-        }
+        travelled = {"bytes_down": self.transfer.bytes_down, "bytes_up": self.transfer.bytes_up}
+        images = sum(losses[k][1] for k in active)
+        cost = {**travelled, "images": images, **self.worker.passes.take()}
         self.records.add(self.round, "cost", "", TARGET, "", cost)
         self.transfer.bytes_down = self.transfer.bytes_up = 0
         self.evaluator.aggregated(self.round)

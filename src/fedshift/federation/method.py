@@ -79,17 +79,16 @@ class Method:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Reject what is nearly a hook: a method with `gradient` for `grad` would silently be FedAvg."""
         super().__init_subclass__(**kwargs)
+        where = f"{cls.__module__}.{cls.__name__}"
         hooks = [name for name in vars(Method) if not name.startswith("_")]
         for name in GONE.keys() & vars(cls).keys():
             cure = f"Write it as `{GONE[name]}` (docs/add-a-method.md)."
-            raise FedshiftError(
-                f"{cls.__module__}.{cls.__name__}", f"'{name}' is of an earlier version", cure
-            )
+            raise FedshiftError(where, f"'{name}' is of an earlier version", cure)
         for name in vars(cls):
             close = difflib.get_close_matches(name, hooks, n=1, cutoff=NEAR)
             if close and not hasattr(Method, name) and not name.startswith("_"):
                 cure = f"Did you mean '{close[0]}'? The names of helpers begin with '_'."
-                raise FedshiftError(f"{cls.__module__}.{cls.__name__}", f"'{name}' is no hook", cure)
+                raise FedshiftError(where, f"'{name}' is no hook", cure)
 
     def __init__(self, hp: Any = None) -> None:
         self.hp = self.Params() if hp is None else hp

@@ -64,10 +64,8 @@ class Optimizer:
 
 def _inner(rule: Rule, leaf: Tensor) -> torch.optim.Optimizer:
     if rule.optimizer == "adam":
-        return torch.optim.Adam([leaf], lr=rule.lr, weight_decay=rule.weight_decay, fused=True)
-    return torch.optim.SGD(
-        [leaf], lr=rule.lr, momentum=rule.momentum, weight_decay=rule.weight_decay, fused=True
-    )
+        return torch.optim.Adam([leaf], rule.lr, weight_decay=rule.weight_decay, fused=True)
+    return torch.optim.SGD([leaf], rule.lr, rule.momentum, weight_decay=rule.weight_decay, fused=True)
 
 
 def learning_rate(local: Local, rounds: int, t: int, epoch: int) -> float:

@@ -98,11 +98,9 @@ class Records(Table):
     ) -> None:  # fmt: skip
         """Record metrics after `finished` rounds (0: untrained); member: which of a method's models."""
         place = dict(zip(KEYS, (finished, stage, model, member, client, split), strict=True))
-        now = time.time()
-        self.rows.extend(
-            {**place, "metric": metric, "value": float(value), "n": n, "time": now}
-            for metric, value in values.items()
-        )
+        told = {"n": n, "time": time.time()}
+        for metric, value in values.items():
+            self.rows.append({**place, "metric": metric, "value": float(value), **told})
 
 
 class StatisticsTable(Table):
@@ -218,12 +216,8 @@ def union(
     """Statistics, by name, of unions of sets along the first axis, from each of `starts` to the next; in
     float64. `loss` needs `n`.
     """
-    sums = {
-        name: np.add.reduceat(
-            array * arrays["n"] if name == "loss" else array, starts, axis=0, dtype=np.float64
-        )
-        for name, array in arrays.items()
-    }
+    totals = {name: array * arrays["n"] if name == "loss" else array for name, array in arrays.items()}
+    sums = {name: np.add.reduceat(one, starts, axis=0, dtype=np.float64) for name, one in totals.items()}
     if "loss" in sums:
         n = sums["n"]
         sums["loss"] = np.divide(sums["loss"], n, out=np.zeros_like(n), where=n > 0)

@@ -40,24 +40,17 @@ class Samples:
     """
 
     def __init__(
-        self,
-        pixels: Tensor,
-        labels: Tensor,
-        augment: Augmentation,
-        evaluate: Callable[[Tensor], Tensor],
-        mean: Channels = (0.0, 0.0, 0.0),
-        deviation: Channels = (1.0, 1.0, 1.0),
-        device: torch.device = CPU,
-        resident_bytes: int | None = None,
-    ) -> None:
+        self, pixels: Tensor, labels: Tensor, augment: Augmentation, evaluate: Callable[[Tensor], Tensor],
+        mean: Channels = (0.0, 0.0, 0.0), deviation: Channels = (1.0, 1.0, 1.0),
+        device: torch.device = CPU, resident_bytes: int | None = None,
+    ) -> None:  # fmt: skip
         self.augment, self.evaluate, self.device = augment, evaluate, device
         resident = pixels.nbytes <= (_room(device) if resident_bytes is None else resident_bytes)
         self.home = device if resident else pixels.device
         self._reader = None if resident else ThreadPoolExecutor(1, "gather")
         self.host_labels = labels
-        self._mean, self._deviation = (
-            torch.tensor(values, device=device)[:, None, None] for values in (mean, deviation)
-        )
+        self._mean = torch.tensor(mean, device=device)[:, None, None]
+        self._deviation = torch.tensor(deviation, device=device)[:, None, None]
         self.pixels, self.labels = pixels.to(self.home), labels.to(self.home)
 
     def take(self, index: Tensor) -> Batch:
@@ -128,13 +121,11 @@ class ClientData:
 
 def pooled(clients: list[ClientData]) -> list[ClientData]:
     """One client that holds what all hold."""
-    parts = {
-        name: torch.cat([client.split(name) for client in clients]).sort().values
-        for name in ("train", "val", "test")
-    }
-    domains = {domain for client in clients for domain in client.domains}
-    few_shot = {label for client in clients for label in client.few_shot}
-    return [ClientData(**parts, domains=tuple(sorted(domains)), few_shot=tuple(sorted(few_shot)))]
+    splits = [[client.split(name) for client in clients] for name in ("train", "val", "test")]
+    domains = sorted({domain for client in clients for domain in client.domains})
+    few_shot = sorted({label for client in clients for label in client.few_shot})
+    parts = [torch.cat(positions).sort().values for positions in splits]
+    return [ClientData(*parts, tuple(domains), tuple(few_shot))]
 
 
 # Bytes of stored pixels, as floats, that are worked on at once; the work takes some ten times as much. A CPU

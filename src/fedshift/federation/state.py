@@ -74,8 +74,8 @@ class State:
         self.private = (personal | local).to(device)
         self.shared = (~(personal | local)).to(device)
         self.travelling = layout.floats(~local)
-        self._mixed = personal.mask[self.private.mask].nonzero().flatten().to(device)
         self.row = start.clone()
+        self._mixed = self.within_private(personal)
         self.own = start[self.private.at].repeat(clients, 1)
         self._declared = tuple(slots)
         self.slots = {slot.name: self._slot(slot, start) for slot in slots}
@@ -124,10 +124,8 @@ class State:
         memories: dict[str, dict[str, dict[str, Tensor]]] = {}
         for (role, client), memory in self.optimizers.items():
             memories.setdefault(role, {})[str(client)] = dict(memory)
-        return {
-            "row": self.row, "own": self.own, "slots": dict(self.slots), "optimizers": memories,
-            "visits": list(self.visits),
-        }  # fmt: skip
+        tensors = {"row": self.row, "own": self.own, "slots": self.slots, "optimizers": memories}
+        return {**tensors, "visits": list(self.visits)}
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Take back what `state_dict` gave, in place: views of hooks stay views."""
