@@ -87,9 +87,8 @@ class Trained:
     def of_clients(self, stage: Stage = "reported") -> dict[int, Kept]:
         """One model of each client, by its number: where all clients have the same, that.
 
-        stage: the one that tables look at ("post_agg" stands in where the run did not keep that), the one
-            right after local training, or the one after aggregation. Raises FedshiftError where the run kept
-            none such.
+        stage: the reported one ("post_agg" stands in where it was not kept), the one right after local
+        training, or the one after aggregation. Raises FedshiftError where the run kept none such.
         """
         found: dict[int, dict[Tested, Kept]] = {}
         for kept in self.models():

@@ -91,10 +91,8 @@ class _Highest(nn.Module):
 
 
 def gradients(model: Model, stage: str, unit: int, x: Tensor) -> Tensor:
-    """Guided backpropagation of a filter's highest value to the images x [B, 3, h, w]: backward through a
-    ReLU a gradient passes where the forward value is positive and it is positive itself.
-
-    Raises FedshiftError where captum is not installed.
+    """Guided backpropagation of a filter's highest value to the images x [B, 3, h, w]: through a ReLU,
+    positive gradients pass back where the forward value is positive. Raises FedshiftError without captum.
     """
     try:
         from captum.attr import GuidedBackprop

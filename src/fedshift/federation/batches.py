@@ -23,9 +23,8 @@ class Batches:
 def schedule(n: int, local: Local, seed: int, t: int, client: int, batch_norm: bool) -> Batches:
     """Batches of round `t` for a client with `n` samples, by `local.batch_rule` (docs/design.md, C7).
 
-    wrap: epochs * ceil(n / B) batches of B, shuffled passes end to end, a remainder dropped at the end of
-        each pass;
-    drop_last: epochs passes without the remainder; keep_last: with it, but for a single image before batch
+    wrap: epochs * ceil(n / B) batches of B from shuffled passes, each without its remainder; drop_last:
+    epochs passes without the remainder; keep_last: with it, but for a single image before batch
     normalisation. A client with fewer than B samples takes one batch of all it has.
     """
     rng = generator(seed, "batches", t, client)

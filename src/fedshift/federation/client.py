@@ -193,8 +193,8 @@ class Client:
 
     @torch.no_grad()
     def mean(self, split: str, measure: Callable[[Tensor, Tensor], Tensor] | None = None) -> Tensor:
-        """The mean over a split of measure(x, y), a mean over a batch (by default the criterion's loss); eval
-        mode, no augmentation, no gradient.
+        """The mean over a split of measure(x, y), by default the loss, a mean over a batch; eval mode, no
+        gradient.
 
         Raises FedshiftError for a client without a sample in it.
         """
@@ -213,9 +213,7 @@ class Client:
         return total
 
     def log(self, name: str, value: Tensor) -> None:
-        """Keep a small tensor of this round with the run, such as a norm; it stays on the device until the
-        round ends, and the last one of a name counts.
-
-        Raises FedshiftError for a name that is not among the method's `logs`.
+        """Keep a small tensor of this round with the run; it stays on the device until the round ends, and
+        the last one of a name counts. Raises FedshiftError for a name that is not among the method's `logs`.
         """
         self.worker.log.of_client(name, value, self.k)

@@ -39,10 +39,8 @@ def peak_memory_mb(device: torch.device) -> float:
 
 
 class Passes:
-    """Images that went through a run's networks, forward and backward; counted inside `with`, each of a
-    network's stages for its part.
-
-    What a method measures of itself beside training is not counted: inside `with passes.paused()`.
+    """Images that went through a run's networks, forward and backward, each of a network's stages for its
+    part; counted inside `with`, except inside `with passes.paused()`: what a method measures of itself.
     """
 
     def __init__(self) -> None:

@@ -30,9 +30,8 @@ TARGET = -1
 class Evaluator:
     """Tests the models of a run as its evaluation asks for, and chooses its best round.
 
-    evaluated_clients: who holds which samples, also where one pooled client trains on all of them. targets:
-    the samples of each held-out domain, recorded as clients -1, -2, ... Rounds are counted as finished ones,
-    0 is untrained.
+    evaluated_clients: who holds which samples, also where one pooled client trains. targets: the samples of
+    each held-out domain, recorded as clients -1, -2, ... Rounds are counted as finished ones, 0: untrained.
     """
 
     def __init__(
@@ -96,11 +95,11 @@ class Evaluator:
         self, own: Callable[[int], Tensor | None] = lambda k: None, generated: Tensor | None = None,
         targets: list[Set] | None = None,
     ) -> Iterator[tuple[Tested, int, Tensor, list[Set]]]:  # fmt: skip
-        """All models that are tested after a round: (model, stage), member, row [P + Q], and the sets that it
-        is tested on.
+        """All models that are tested after a round: (model, stage), member, row [P + Q], the sets to test it
+        on.
 
-        own: client k's own model right after its training, if it is at hand. generated: the models of all
-        clients [N, P + Q], if the server made them before. targets: the held-out sets, by default the run's.
+        own: client k's own model right after its training, if at hand. generated: the models of all clients
+        [N, P + Q], if the server made them before. targets: the held-out sets, by default the run's.
         """
         state, differ = self._state, self._after_aggregation == PERSONALISED
         targets = self._target if targets is None else targets
@@ -122,8 +121,7 @@ class Evaluator:
         """What `evaluation.keep` asks for, by name.
 
         row: the shared entries; own: each client's kept entries; generated: each client's model as the server
-        makes it; <slot>: the slot that is evaluated, a saved slot of the server, or `trained`, each client's
-        model right after its training.
+        makes it; <slot>: the evaluated slot, a saved one, or `trained`, clients' models after training.
         """
         if self._evaluation.keep == "none":
             return {}

@@ -247,7 +247,7 @@ class Network:
     """A model bound to one row at a time: its tensors are views into the row, its gradients views into `g`
     [P].
 
-    Training the model changes the row in place, so a client's result needs no copy. Binding costs no memory.
+    Training changes the row in place, so a client's result needs no copy. Binding costs no memory.
     """
 
     def __init__(self, model: Model, layout: Layout, device: torch.device) -> None:

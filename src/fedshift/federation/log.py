@@ -27,10 +27,7 @@ class Log:
         self._pending: dict[tuple[str, tuple[str, ...], tuple[int, ...]], Tensor] = {}
 
     def of_client(self, name: str, value: Tensor, client: int) -> None:
-        """Keep a copy of a client's tensor; the last one of the round counts.
-
-        Raises FedshiftError for a name that is not among the method's `logs`.
-        """
+        """Keep a copy of a client's tensor; the last one of the round counts."""
         self._pending[self._known(name), CLIENT, (client,)] = value.detach().clone()
 
     def of_server(self, name: str, value: Tensor, axes: str, active: Sequence[int]) -> None:

@@ -95,10 +95,7 @@ class Method:
 
     def model(self, model: Model) -> Model:
         """Change the network once, before the run: swap blocks, replace the head. Raises FedshiftError for a
-        network that it cannot change.
-
-        Called when a run is planned, too, with a network on the meta device: its tensors have no values to
-        read.
+        network that it cannot change. Also called when a run is planned, on the meta device, without values.
         """
         return model
 
@@ -112,10 +109,9 @@ class Method:
 
     def setup(self, S: Server, visit: Visit) -> Mapping[str, Tensor]:
         """Before the clients of a round train. `visit(clients, ask)` sends each of these clients the model,
-        calls ask(C), and returns what all of them sent, {name: a list of tensors, one for each}.
-
-        Returns what each client of the round gets, {name: [K, ..]}, as `C.down.<name>`. What happens once is
-        done where S.t == 0.
+        calls ask(C), and returns what all of them sent, {name: a list of tensors, one for each}. Returns what
+        each client of the round gets, {name: [K, ..]}, as `C.down.<name>`. Do what happens once where S.t ==
+        0.
         """
         return {}
 
@@ -146,7 +142,7 @@ class Method:
         return None
 
     def aggregate(self, S: Server, rows: Tensor, p: Tensor, up: Mapping[str, Tensor]) -> None:
-        """Make the new global row from rows [K, P + Q] (local entries NaN), weights p [K] and messages {name:
+        """Make the new global row from rows [K, P + Q] (local entries NaN), weights p [K], messages {name:
         [K, ..]}.
 
         What it writes into the personal entries of `rows` is what those clients receive next. This rule,

@@ -29,11 +29,9 @@ class Rule:
 
 
 class Optimizer:
-    """SGD or Adam of torch over the flat vector w [P] with gradient g [P]; `memory` is its state and may
-    outlive it.
+    """SGD or Adam of torch over the flat vector w [P] with gradient g [P]; `memory` is its state.
 
-    `tail` is a second optimiser over entries that follow w in the same row with a rule of their own; it steps
-    along.
+    `tail`: a second optimiser, which steps along, over the entries that follow w in the same row.
     """
 
     def __init__(

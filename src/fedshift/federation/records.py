@@ -169,9 +169,7 @@ GLOBAL: Tested = ("global", "post_agg")  # the aggregated model, one for all
 
 def reported(tested: Collection[Tested]) -> Tested:
     """The model that selection, tables and MLflow use: the first of LOCAL, PERSONALISED and GLOBAL that was
-    tested on clients; GLOBAL where none was.
-
-    FLGo's logger, from which FDSE's numbers come, tests `client.model` if there is one, else the server's.
+    tested on clients, else GLOBAL; so does FLGo's logger, from which FDSE's numbers come.
     """
     return next((choice for choice in (LOCAL, PERSONALISED) if choice in tested), GLOBAL)
 

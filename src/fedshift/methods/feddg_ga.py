@@ -40,12 +40,10 @@ def step_size(step: float, t: int, T: int) -> float:
 
 @equation("FedDG-GA", "generalization adjustment")
 def adjusted(p: Tensor, gap: Tensor, step: float, center: bool = False) -> Tensor:
-    """p + step / K gap / max|gap|, cut to [0, 1], summing to 1: p, gap [K] to [K]. Gaps that are all 0 change
-    nothing.
+    """p + step / K gap / max|gap|, cut to [0, 1], summing to 1: p, gap [K] to [K]. Gaps of 0 change nothing.
 
     gap: F(global model after the aggregation) - F(the client's own before it), F a loss or error rate;
-    center: less their mean, so that equal gaps change nothing. Where nothing is left above 0, parts are
-    equal.
+    center: less their mean. Where nothing is left above 0, parts are equal.
     """
     if center:
         gap = gap - gap[0]  # equal gaps are 0 then, not the rounding error of their mean

@@ -50,12 +50,11 @@ def share(variance: Tensor) -> Tensor:
 
 @equation("FedFA", "augmentation")
 def augmented(x: Tensor, own: Style, variances: Style, noise: Tensor) -> Tensor:
-    """x [B, C, h, w] with both statistics moved by noise sqrt((1 + gamma) V), noise [2, B, C]: the mean's,
-    the deviation's.
+    """x [B, C, h, w] with both statistics moved by noise sqrt((1 + gamma) V), noise [2, B, C] (mu's,
+    sigma's).
 
-    own: x's means and deviations [B, C] (`fedshift.models.layers.style.style(x)`: unbiased variance + 1e-6),
-    of which V is the unbiased variance over the batch + 1e-6 (0 + 1e-6 for one sample); variances: those over
-    clients [C], of which gamma is the `share`.
+    own: x's means and deviations [B, C] (`style(x)`), V: their unbiased variance over the batch + 1e-6 (0 +
+    1e-6 for one sample); variances: those over clients [C], of which gamma is the `share`.
     """
     return adain(x, own, widened(own, noise, 1 + share(variances.mu), 1 + share(variances.sigma)))
 

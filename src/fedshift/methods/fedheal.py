@@ -56,11 +56,10 @@ def distance(D: Sequence[Tensor]) -> Tensor:
 
 @equation("FedHEAL", "weight momentum")
 def momentum(dp: Tensor, distance: Tensor, total: Tensor, beta: float) -> Tensor:
-    """The change of the weights, (1 - beta) dp + beta distance / total: dp, distance [K] to [K]; added to p,
-    which starts at 1 / K.
+    """The change of the weights, (1 - beta) dp + beta distance / total, to be added to p: dp, distance [K] to
+    [K].
 
-    total: the sum of the last distances of all clients that have trained so far, a scalar; 0 counts as
-        nothing moved.
+    total: the sum of the last distances of all clients that have trained so far; 0: nothing moved.
     """
     part = torch.where(total > 0, distance / total, torch.zeros_like(distance))
     return (1 - beta) * dp + beta * part
@@ -68,10 +67,8 @@ def momentum(dp: Tensor, distance: Tensor, total: Tensor, beta: float) -> Tensor
 
 @equation("FedHEAL", "aggregation")
 def aggregated(row: Tensor, rows: Tensor, p: Tensor, masks: Tensor) -> Tensor:
-    """row + sum_k a_k masks_k (rows_k - row), per coordinate a = p over those that count: row [n], rows,
-    masks [K, n], p [K], to [n].
-
-    p need not sum to 1. A coordinate that counts for nobody stays.
+    """row + sum_k a_k masks_k (rows_k - row), [n], a: each coordinate's p over those that count; row [n],
+    rows, masks [K, n], p [K] of any sum. A coordinate that counts for no client stays.
     """
     counted = p[:, None] * masks
     total = counted.sum(0)

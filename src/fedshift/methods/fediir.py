@@ -32,11 +32,8 @@ class Params:
 
 @equation("FedIIR", "Eq. 6, inner gradient")
 def head_gradient(feature: Tensor, logits: Tensor, y: Tensor) -> Tensor:
-    """d mean cross entropy / d (weight, bias) of a linear head: feature [B, F], logits [B, C], y [B] to [C F
-    + C], in fp32 at least.
-
-    First the weight's, (softmax - onehot)^T feature / B, [C, F] row by row, then the bias', the mean of
-    (softmax - onehot).
+    """d mean cross entropy / d (weight, bias) of a linear head, [C F + C], in fp32 at least: feature [B, F],
+    logits [B, C], y [B]. Weight: (softmax - onehot)^T feature / B, row by row; bias: mean softmax - onehot.
     """
     precise = torch.promote_types(logits.dtype, torch.float32)
     error = (logits.to(precise).softmax(1) - F.one_hot(y, logits.shape[1])) / len(y)

@@ -63,8 +63,7 @@ def class_weights(few: Tensor, lam: Tensor) -> Tensor:
 def debiased_cross_entropy(logits: Tensor, y: Tensor, alpha: Tensor, norm: Norm) -> Tensor:
     """Cross entropy weighted by class, a scalar: logits [B, C], y [B], alpha [C] in the dtype of the logits.
 
-    norm: "weighted_mean": sum of alpha_y CE over sum of alpha_y (code); "batch_mean": over B; "sum": the sum,
-        as printed.
+    norm: the sum of alpha_y CE over that of alpha_y (weighted_mean, code), over B, or the sum, as printed.
     """
     if norm == "weighted_mean":
         return F.cross_entropy(logits, y, weight=alpha)
@@ -89,8 +88,7 @@ def discrepancy(w_i: Tensor, w_g: Tensor) -> Tensor:
 
 @equation("FedRD", "Sec. 2.4, gamma")
 def gamma_parts(gap: Tensor) -> Tensor:
-    """Each client's part of all gaps on (0, 1), gamma_i / sum gamma, gamma = 1 / (1 + exp(-gap)): gap [N] to
-    [N].
+    """gamma_i / sum gamma, gamma = 1 / (1 + exp(-gap)): gap [N] to [N].
 
     The softmax of log gamma: finite where every gamma is too small for a float, too.
     """
@@ -106,11 +104,9 @@ def beta(d: Tensor) -> Tensor:
 
 @equation("FedRD", "Eq. 4")
 def guided_weights(d: Tensor, gap: Tensor, uncounted: int = 0) -> Tensor:
-    """Weights of the clients' models, ((1 - beta_i) / (N - 1) + gamma_i / sum gamma) / 2: d, gap [N] to [N],
-    sum 1; one client: 1.
+    """Weights of the models, ((1 - beta_i) / (N - 1) + gamma_i / sum gamma) / 2: d, gap [N] to [N]; N = 1: 1.
 
-    d: ||w_i - w_g|| of one layer's weight, gap: Eq. 3; less for a far model, more for a large gap. uncounted:
-    models that are counted in N - 1 and not averaged.
+    d: ||w_i - w_g|| of one layer's weight, gap: Eq. 3; uncounted: models in N - 1 that are not averaged.
     """
     others = len(d) - 1 + uncounted
     if others == 0:

@@ -46,11 +46,9 @@ def l2_regulariser(z: Tensor, squared: bool = False) -> Tensor:
 def conditional_mutual_information(
     mu: Tensor, sigma: Tensor, r_mu: Tensor, r_sigma: Tensor, scale: Tensor
 ) -> Tensor:
-    """KL(N(C mu, (C sigma)^2) || r(z | y)), summed over d, mean over the batch: all but `scale` (C, a scalar)
-    [B, d], to a scalar.
+    """KL(N(C mu, (C sigma)^2) || r(z | y)), summed over d, mean over the batch, in nats; scale: C, a scalar.
 
-    mu, sigma: the encoder's; r_mu, r_sigma: those of the sample's class. All sigma above 0 (each is a
-        softplus); natural logarithms.
+    mu, sigma: the encoder's; r_mu, r_sigma: those of the sample's class; all [B, d], sigma above 0.
     """
     squares = (scale * sigma).square() + (scale * mu - r_mu).square()
     terms = r_sigma.log() - (scale * sigma).log() + squares / (2 * r_sigma.square()) - 0.5

@@ -29,10 +29,8 @@ class Params:
 
 @equation("MOON", "model-contrastive loss")
 def contrast(z: Tensor, z_global: Tensor, z_last: Tensor, tau: float) -> Tensor:
-    """Mean of -log(exp(a / tau) / (exp(a / tau) + exp(b / tau))), a = cos(z, z_global), b = cos(z, z_last):
-    [B, F] each, to a scalar.
-
-    The cosine with a zero vector is 0.
+    """Mean of -log(exp(a / tau) / (exp(a / tau) + exp(b / tau))), a = cos(z, z_global), b = cos(z, z_last),
+    all [B, F]. The cosine with a zero vector is 0.
     """
     nearer = F.cosine_similarity(z, z_global) - F.cosine_similarity(z, z_last)
     return F.softplus(-nearer / tau).mean()

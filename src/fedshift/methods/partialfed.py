@@ -48,8 +48,7 @@ def temperature(t: int, warm: float, cold: float, rounds: int) -> float:
 
 @equation("PartialFed", "reconstructed, Gumbel softmax", rule="adaptive")
 def gumbel_gate(logits: Tensor, uniforms: Tensor, tau: float) -> Tensor:
-    """softmax((logits - log(-log u)) / tau) over the last axis: logits, uniforms in (0, 1) [.., 2] to [..,
-    2]: (global, own).
+    """softmax((logits - log(-log u)) / tau), [.., 2]: (global, own); logits, uniforms in (0, 1) [.., 2].
 
     This is the soft value; a layer is taken from the global model where its first part is 0.5 or more.
     """

@@ -43,9 +43,7 @@ def corrected(g: Tensor, c: Tensor, c_k: Tensor) -> Tensor:
 @equation("SCAFFOLD", "Eq. 4, Option II")
 def control_change(moved: Tensor, lr_sum: float, c: Tensor) -> Tensor:
     """c_k+ - c_k = (w^t - w_k) / (K lr) - c, [P]: moved = w^t - w_k; lr_sum: the sum of the rates of the
-    steps taken, K lr if constant.
-
-    FedRD's code divides by K alone: lr_sum = K.
+    steps taken, K lr if constant (FedRD's code: K).
     """
     return moved / lr_sum - c
 
@@ -60,8 +58,7 @@ def next_model(w: Tensor, average: Tensor, eta_g: float) -> Tensor:
 def next_control(c: Tensor, changes: Tensor, share: Tensor) -> Tensor:
     """c + sum over the round's clients of share_k (c_k+ - c_k), in place: c [P], changes [K, P].
 
-    share [K]: the clients' parts of the weights of all N, 1 / N where these are uniform; so c stays the mean
-        of all controls.
+    share [K]: their parts of the weights of all N clients (1 / N), so that c stays the mean of all controls.
     """
     return c.add_(mean(changes, share))
 

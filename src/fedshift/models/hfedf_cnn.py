@@ -20,9 +20,8 @@ from fedshift.models.layers.blocks import AdaptiveAverage
 
 
 class Inception(nn.Module):
-    """Convolutions 1x1 (32), 3x3 (64), 5x5 (16) and the max-pooled input side by side, then ReLU.
-
-    [B, c, h, w] to [B, c + 112, h, w].
+    """Convolutions 1x1 (32), 3x3 (64), 5x5 (16) and the max-pooled input, then ReLU: [B, c, ..] to [B, c +
+    112, ..].
     """
 
     def __init__(self, channels: int) -> None:

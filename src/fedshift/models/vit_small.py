@@ -111,10 +111,9 @@ class ClassToken(nn.Module):
 
 
 class ViTSmall(Model):
-    """An embedding and six blocks. `body` returns a map [B, 64, 1 + patches, 1]: its "space" is the tokens,
-    the class token first.
+    """An embedding and six blocks. `body` returns a map [B, 64, 1 + patches, 1] of the tokens, the class
+    token first, so that a statistic over space is one over tokens.
 
-    So what a method puts after a stage works as on any network: a statistic over space is one over tokens.
     Raises FedshiftError where the input is not a whole number of patches.
     """
 

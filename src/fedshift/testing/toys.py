@@ -96,9 +96,7 @@ def quadratics(
     **blocks: dict[str, Any],
 ) -> Federation:
     """Clients with objectives h_k / 2 (w - c_k)^2, `steps` full-batch steps a round; client k holds sizes[k]
-    copies of (h_k, c_k).
-
-    blocks: further keys of `local` and `federation`.
+    copies of (h_k, c_k). blocks: other keys of `local` and `federation`.
     """
     sizes = sizes or [1] * len(h)
     pixels = torch.tensor(

@@ -63,10 +63,8 @@ class Params:
 
 @equation("hFedF", "Eq. 8")
 def alignment(gram: Tensor) -> Tensor:
-    """gamma_i = cos(g_i, mean of all g), [K], from the inner products <g_i, g_j> [K, K]; 0 where a gradient,
-    or the mean, is zero.
-
-    For gradients g [K, size] that are at hand: gram = g @ g.T.
+    """gamma_i = cos(g_i, mean of all g), [K], from their inner products <g_i, g_j> [K, K]; 0 where a
+    gradient, or the mean, is zero.
     """
     dots = gram.mean(1)
     norms = gram.diagonal().sqrt() * dots.mean().clamp_min(0).sqrt()
@@ -81,10 +79,8 @@ def gradalign(gamma: Tensor, sign: int) -> Tensor:
 
 @equation("hFedF", "Eq. 10")
 def ema_step(t: int, warmup: int, alpha: float) -> float:
-    """What remains of the server's step in round t: alpha theta + (1 - alpha) theta_before = theta_before +
-    alpha (theta - theta_before).
-
-    t from 0; 1 up to and with round `warmup` (at its end Algorithm 4 copies the state), alpha after it.
+    """What remains of the server's step in round t, from 0: alpha theta + (1 - alpha) theta_before =
+    theta_before + alpha (theta - theta_before). 1 up to and with round `warmup`, alpha after it.
     """
     return alpha if t > warmup else 1.0
 

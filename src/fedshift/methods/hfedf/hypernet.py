@@ -28,9 +28,7 @@ WIDTH = 50
 
 class Hypernetwork:
     """The shapes, and where they lie in h [size]: embeddings [N, e], weight and bias of each hidden layer,
-    head [F, P], its bias [P].
-
-    Without a hidden layer the head maps the embedding itself (F = e), else F = 50.
+    head [F, P], its bias [P]; F = 50, or e without a hidden layer.
     """
 
     def __init__(self, clients: int, dim: int, hidden: int, outputs: int) -> None:
@@ -83,11 +81,10 @@ def _uniform(weight: Tensor, bias: Tensor, fan_in: int, rng: torch.Generator) ->
 
 @equation("hFedF", "Eq. 4")
 def generate(net: Hypernetwork, h: Tensor, client: int) -> Tensor:
-    """phi_i = h(i; theta, nu), [P]. One client at a time: the same bits whoever else takes part.
+    """phi_i = h(i; theta, nu), [P]; h [net.size]: all tensors of `Hypernetwork`, flattened one after the
+    other.
 
-    net = Hypernetwork(N, e, hidden layers, P), of this module, holds shapes alone. h [net.size]: nu [N, e],
-    weight [50, inputs] and bias of each hidden layer, then head [F, P] and its bias [P], flattened one after
-    the other; F = 50, or e without a hidden layer.
+    One client at a time: the same bits whoever else takes part.
     """
     *_, head, bias = net.views(h)
     return torch.addmv(bias, head.T, net.features(h[: net.inner], [client])[0])
@@ -151,10 +148,8 @@ def own_deviation(L: Layout) -> Tensor:
 
 
 class Generated(Method):
-    """Slot h: embeddings and hypernetwork in one vector, so that one optimiser steps on both.
-
-    Everything trainable is generated; statistics of batch normalisation are not, they stay in the server's
-    row.
+    """Slot h: embeddings and hypernetwork in one vector, for one optimiser. All that is trainable is
+    generated; statistics of batch normalisation stay in the server's row.
     """
 
     weighs = True

@@ -163,10 +163,8 @@ class StableFDG(Centralizable):
 
 
 class Steps:
-    """Steps 2-5 in one forward pass.
-
-    Of the batch as it is now: y, labels: on the device and on the host; source: which of its first images
-    each row is, on the host.
+    """Steps 2-5 in one forward pass. Of the batch as it is now: y, labels: on the device and on the host;
+    source: which of its first images each row is, on the host.
     """
 
     def __init__(self, hp: Params, C: Client, y: Tensor) -> None:
