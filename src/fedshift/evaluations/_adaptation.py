@@ -41,12 +41,8 @@ class Adaptation(Evaluation):
         raise NotImplementedError
 
     def rows(self, run: Trained) -> Iterator[Row]:
-        held = [
-            (model.row, index)
-            for model in run.models()
-            for client, _, index in model.sets
-            if client == TARGET and len(index)
-        ]
+        every = [(model.row, *named) for model in run.models() for named in model.sets]
+        held = [(row, index) for row, client, _, index in every if client == TARGET and len(index)]
         if not held:
             what = f"the run tests no image of '{run.spec.data.target}'"
             raise FedshiftError(f"adaptation {self.name}", what, "Use --full-domain.")
@@ -64,10 +60,8 @@ class Adaptation(Evaluation):
     @staticmethod
     def line(table: pa.Table) -> str:
         records = {(row["stage"], row["metric"]): row for row in table.to_pylist()}
-        changes = (
-            f"{metric} {records[BEFORE, metric]['value']:.4f} -> {records[AFTER, metric]['value']:.4f}"
-            for metric in ("accuracy", "loss")
-        )
+        pairs = {metric: (records[BEFORE, metric], records[AFTER, metric]) for metric in ("accuracy", "loss")}
+        changes = (f"{metric} {a['value']:.4f} -> {b['value']:.4f}" for metric, (a, b) in pairs.items())
         return f"{records[AFTER, 'loss']['n']} images: {', '.join(changes)}"
 
 

@@ -45,13 +45,9 @@ def of_client(kept: Kept, client: int, splits: Sequence[str], images: int, seed:
     """Positions of a client's images: at most `images` of each of these splits, each once. Without splits:
     of the test split, of validation where the client has no test image.
     """
-    tested = any(len(index) for holder, split, index in kept.sets if (holder, split) == (client, "test"))
-    splits = splits or (["test"] if tested else ["val"])
-    parts = [
-        drawn(index, images, seed, client, split)
-        for holder, split, index in kept.sets
-        if holder == client and split in splits
-    ]
+    own = {split: index for holder, split, index in kept.sets if holder == client}
+    splits = splits or (["test"] if len(own.get("test", ())) else ["val"])
+    parts = [drawn(index, images, seed, client, split) for split, index in own.items() if split in splits]
     return torch.cat(parts).unique() if parts else torch.empty(0, dtype=torch.int64)
 
 

@@ -82,9 +82,8 @@ class Attention(Evaluation):
             with run.precision():
                 z = model.body(x)
                 scores, predicted = neck.scores(z, itself).float(), model.head(neck(z)).argmax(1)
-            for sample, label, guess, weights, image in zip(
-                part.tolist(), y.tolist(), predicted.tolist(), scores, run.samples.unit(x), strict=True
-            ):
+            shown = part.tolist(), y.tolist(), predicted.tolist(), scores, run.samples.unit(x)
+            for sample, label, guess, weights, image in zip(*shown, strict=True):
                 px, packed = thumbnail(image, self.hp.px)
                 yield {
                     **place, "sample": sample, "domain": domains[sample], "label": label,

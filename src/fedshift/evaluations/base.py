@@ -99,11 +99,10 @@ class Trained:
             "post_train": (LOCAL,),
             "post_agg": (PERSONALISED, GLOBAL),
         }[stage]
-        chosen = {
-            client: next(kept[name] for name in wanted if name in kept)
-            for client, kept in sorted(found.items())
-            if {*wanted} & {*kept}
-        }
+        chosen: dict[int, Kept] = {}
+        for client, tested in sorted(found.items()):
+            if fitting := [tested[name] for name in wanted if name in tested]:
+                chosen[client] = fitting[0]
         if not chosen:
             what = f"kept no model of its clients at the stage '{stage}'"
             cure = "Train it with evaluation.keep: clients."

@@ -38,10 +38,8 @@ class CKA(Evaluation):
         hp, models = self.hp, run.of_clients(self.hp.stage)
         parts = [of_client(kept, k, hp.splits, hp.images, hp.seed) for k, kept in models.items()]
         index = torch.cat(parts)
-        features = {
-            client: torch.cat([out.feature for out, _ in run.outputs(kept.row, index)])
-            for client, kept in models.items()
-        }
+        outputs = {client: run.outputs(kept.row, index) for client, kept in models.items()}
+        features = {client: torch.cat([out.feature for out, _ in made]) for client, made in outputs.items()}
         for client, other in itertools.combinations(models, 2):
             alike = linear_cka(features[client], features[other])
             place = run.key(models[client], client, None)

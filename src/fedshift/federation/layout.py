@@ -244,8 +244,7 @@ def _kind(module: nn.Module, name: str) -> str:
 
 
 class Network:
-    """A model bound to one row at a time: its tensors are views into the row, its gradients views into `g`
-    [P].
+    """A model bound to one row at a time: its tensors are views into the row, gradients views into `g` [P].
 
     Training changes the row in place, so a client's result needs no copy. Binding costs no memory.
     """

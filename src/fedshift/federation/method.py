@@ -142,8 +142,7 @@ class Method:
         return None
 
     def aggregate(self, S: Server, rows: Tensor, p: Tensor, up: Mapping[str, Tensor]) -> None:
-        """Make the new global row from rows [K, P + Q] (local entries NaN), weights p [K], messages {name:
-        [K, ..]}.
+        """Make the new global row from rows [K, P + Q] (local: NaN), weights p [K], messages {name: [K, ..]}.
 
         What it writes into the personal entries of `rows` is what those clients receive next. This rule,
         which most methods inherit, is given the average alone, as one row of weight 1 (`averages`).

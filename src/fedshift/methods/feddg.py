@@ -145,11 +145,8 @@ class FedDG(Method):
             alone = len(C.down.sizes) == 1 or self.hp.amplitudes == "all"
             drawn = torch.randint(2**62, (2, len(x)), device=x.device)
             other = C.down.bank[draw_amplitudes(C.down.sizes.long(), None if alone else C.k, *drawn)]
-            r = (
-                torch.zeros(len(x), device=x.device)
-                if self.hp.released
-                else torch.rand(len(x), device=x.device)
-            )
+            draw = torch.zeros if self.hp.released else torch.rand
+            r = draw(len(x), device=x.device)
             return C.samples.normalised(mix_amplitudes(C.samples.unit(x), other, r, self._half(x)))
 
     def _half(self, x: Tensor) -> int:

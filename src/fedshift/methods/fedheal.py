@@ -56,8 +56,7 @@ def distance(D: Sequence[Tensor]) -> Tensor:
 
 @equation("FedHEAL", "weight momentum")
 def momentum(dp: Tensor, distance: Tensor, total: Tensor, beta: float) -> Tensor:
-    """The change of the weights, (1 - beta) dp + beta distance / total, to be added to p: dp, distance [K] to
-    [K].
+    """The change of the weights p, (1 - beta) dp + beta distance / total: dp, distance [K] to [K].
 
     total: the sum of the last distances of all clients that have trained so far; 0: nothing moved.
     """

@@ -116,9 +116,6 @@ class FedSR(Method):
         mu, sigma = head.encode(C.model.neck(C.model.body(x)))
         z = mu + sigma * torch.randn_like(sigma)
         r_mu, r_sigma = head.reference(y)
+        l2r = l2_regulariser(z, self.hp.squared)
         cmi = conditional_mutual_information(mu, sigma, r_mu, r_sigma, head.reference.scale)
-        return (
-            C.criterion(head.classify(z), y)
-            + self.hp.l2r * l2_regulariser(z, self.hp.squared)
-            + self.hp.cmi * cmi
-        )
+        return C.criterion(head.classify(z), y) + self.hp.l2r * l2r + self.hp.cmi * cmi

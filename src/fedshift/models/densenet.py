@@ -17,6 +17,9 @@ from torchvision.models import densenet121
 from fedshift.models.base import Model
 from fedshift.models.layers.blocks import GlobalAverage
 
+STAGES = ("stem", "stage1", "stage2", "stage3", "stage4")
+CUTS = (0, 4, 6, 8, 10, 12)  # of torchvision's `features`
+
 
 class DenseNet(Model):
     """A stem and four dense blocks, three with a transition that halves the map: 128 to 1,024 channels."""
@@ -26,17 +29,13 @@ class DenseNet(Model):
     kaiming = "fan_in"
     indicator = "stages.stage1.transition1.conv.weight"
     weights = MappingProxyType({"imagenet": "densenet121-a639ec97.pth"})
-    pieces = MappingProxyType(
-        dict.fromkeys(["stages.stem", *(f"stages.stage{i}" for i in (1, 2, 3, 4))], "features")
-    )
+    pieces = MappingProxyType(dict.fromkeys([f"stages.{stage}" for stage in STAGES], "features"))
 
     def __init__(self, classes: int, input_px: int, **params: Any) -> None:
         super().__init__(classes, input_px, **params)
         net = densenet121(weights=None, num_classes=classes)
-        names, cuts = ("stem", "stage1", "stage2", "stage3", "stage4"), (0, 4, 6, 8, 10, 12)
-        self.stages = nn.ModuleDict(
-            {name: net.features[cuts[i] : cuts[i + 1]] for i, name in enumerate(names)}
-        )
+        cuts = zip(STAGES, CUTS, CUTS[1:], strict=False)
+        self.stages = nn.ModuleDict({name: net.features[start:stop] for name, start, stop in cuts})
         self.neck = nn.Sequential(nn.ReLU(), GlobalAverage())
         self.head = net.classifier
         self.feature_dim = net.classifier.in_features

@@ -24,14 +24,10 @@ class DigitsDGCNN(Model):
 
     def __init__(self, classes: int, input_px: int, **params: Any) -> None:
         super().__init__(classes, input_px, **params)
-        self.stages = nn.ModuleDict(
-            {
-                f"stage{i}": nn.Sequential(
-                    nn.Conv2d(3 if i == 1 else 64, 64, 3, padding=1), nn.ReLU(inplace=True), nn.MaxPool2d(2)
-                )
-                for i in (1, 2, 3, 4)
-            }
-        )
+        self.stages = nn.ModuleDict()
+        for i, inputs in enumerate((3, 64, 64, 64), 1):
+            conv = nn.Conv2d(inputs, 64, 3, padding=1)
+            self.stages[f"stage{i}"] = nn.Sequential(conv, nn.ReLU(inplace=True), nn.MaxPool2d(2))
         self.neck = nn.Sequential(AdaptiveAverage(2), nn.Flatten())
         self.feature_dim = 256
         self.head = nn.Linear(self.feature_dim, classes)

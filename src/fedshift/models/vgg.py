@@ -8,6 +8,7 @@ pooling. A guess at one of the networks of hFedF's Figure 14, which our copy doe
 
 from __future__ import annotations
 
+import itertools
 from types import MappingProxyType
 from typing import Any
 
@@ -33,9 +34,8 @@ class VGG(Model):
     def __init__(self, classes: int, input_px: int, **params: Any) -> None:
         super().__init__(classes, input_px, **params)
         features = make_layers(cfgs["A"], batch_norm=True)
-        self.stages = nn.ModuleDict(
-            {f"stage{i}": features[CUTS[i - 1] : CUTS[i]] for i in range(1, len(CUTS))}
-        )
+        cuts = enumerate(itertools.pairwise(CUTS), 1)
+        self.stages = nn.ModuleDict({f"stage{i}": features[start:stop] for i, (start, stop) in cuts})
         self.neck = GlobalAverage()
         self.feature_dim = 512
         self.head = nn.Linear(self.feature_dim, classes)

@@ -25,7 +25,6 @@ from torch import Tensor
 
 from fedshift.common.errors import FedshiftError
 from fedshift.federation.method import Client, Index, Layout, Method, Model, Server, mean
-from fedshift.methods.fdse import gradients
 from fedshift.methods.fdse.block import Decomposition, decompose
 from fedshift.methods.fdse.consensus import consensus, consensus_factors, inner_products, similarity
 from fedshift.methods.fdse.consistency import Alignment
@@ -97,11 +96,16 @@ class FDSE(Method):
         if hp.lam == 0 or hp.consistency == "none" or C.t + 1 < hp.consistency_from_round:
             return task
         term = hp.lam * C.tmp.alignment.term()
-        gradients.begin(C, term)
+        if C.steps == 0 and (C.t < 20 or C.t % 10 == 0):  # to log it costs a backward pass more
+            with C.worker.passes.paused():
+                C.network.backward(term, retain_graph=True)
+            C.tmp.term_gradient = C.network.g.clone()
         return task + term
 
     def grad(self, C: Client, g: Tensor) -> None:
-        gradients.log(C, g)
+        if (term := vars(C.tmp).pop("term_gradient", None)) is not None:
+            C.log("task_gradient", (g - term).norm())
+            C.log("consistency_gradient", term.norm())
 
     def aggregate(self, S: Server, rows: Tensor, p: Tensor, up: Mapping[str, Tensor]) -> None:
         """Eq. 8 on every shared layer, Eq. 9 on every personal one; statistics are averaged uniformly."""

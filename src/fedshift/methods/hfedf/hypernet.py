@@ -81,8 +81,7 @@ def _uniform(weight: Tensor, bias: Tensor, fan_in: int, rng: torch.Generator) ->
 
 @equation("hFedF", "Eq. 4")
 def generate(net: Hypernetwork, h: Tensor, client: int) -> Tensor:
-    """phi_i = h(i; theta, nu), [P]; h [net.size]: all tensors of `Hypernetwork`, flattened one after the
-    other.
+    """phi_i = h(i; theta, nu), [P]; h [net.size]: all tensors of `Hypernetwork` flattened, one after the other.
 
     One client at a time: the same bits whoever else takes part.
     """
@@ -125,9 +124,8 @@ def pullback(net: Hypernetwork, h: Tensor, clients: list[int], cotangents: Tenso
     leaf = h[: net.inner].clone().requires_grad_()
     features = net.features(leaf, clients)
     arriving = cotangents @ head.T
-    inner = [
-        torch.autograd.grad(features[i], leaf, arriving[i], retain_graph=True)[0] for i in range(len(clients))
-    ]
+    pairs = zip(features, arriving, strict=True)
+    inner = [torch.autograd.grad(one, leaf, back, retain_graph=True)[0] for one, back in pairs]
     return Pullback(torch.stack(inner), features.detach(), cotangents)
 
 

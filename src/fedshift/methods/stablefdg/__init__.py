@@ -202,14 +202,11 @@ class Steps:
         if self.hp.shift == "official":
             unshifted = batch - min(SHIFTED, batch // 2)
             features = torch.cat(own, 1)
-            centre = centres(features, seeds(features, _race(unshifted, batch, features)))
-            return Style(
-                *(torch.cat([c, n[unshifted:]]) for c, n in zip(centre.chunk(2, 1), new, strict=True))
-            )
+            centre = centres(features, seeds(features, _race(unshifted, batch, features))).chunk(2, 1)
+            return Style(*(torch.cat([c, n[unshifted:]]) for c, n in zip(centre, new, strict=True)))
         race = _race(max(1, batch // 2), batch, own.mu)
-        samples = (
-            seeds(torch.cat(own, 1), race) if self.hp.shift == "seeds" else race[0].argsort()[: len(race)]
-        )
+        by_distance = self.hp.shift == "seeds"
+        samples = seeds(torch.cat(own, 1), race) if by_distance else race[0].argsort()[: len(race)]
         stays = torch.zeros(batch, 1, dtype=torch.bool, device=own.mu.device).index_fill(0, samples, True)
         return Style(*(torch.where(stays, o, n) for o, n in zip(own, new, strict=True)))
 

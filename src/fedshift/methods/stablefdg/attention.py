@@ -57,8 +57,7 @@ def partners(labels: Tensor, source: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class Neck(nn.Sequential):
-    """A network's neck, whose tensors keep their names, and the highlighted feature: [B, C, h, w] to [B, F +
-    C].
+    """A network's neck and the highlighted feature: [B, C, h, w] to [B, F + C]; the neck's tensors keep names.
 
     For ResNets the neck is the global average, as in the paper; other networks keep their own.
     """
@@ -127,9 +126,8 @@ class ConvolutionHighlighter(Neck):
 
     def __init__(self, neck: nn.Module, channels: int, width: int) -> None:
         super().__init__(neck)
-        self.score = nn.Sequential(
-            nn.Conv2d(channels, width, 1), nn.ReLU(inplace=True), nn.Conv2d(width, 1, 1)
-        )
+        first, second = nn.Conv2d(channels, width, 1), nn.Conv2d(width, 1, 1)
+        self.score = nn.Sequential(first, nn.ReLU(inplace=True), second)
 
     def scores(self, z: Tensor, partner: Partner) -> Tensor:
         return self.score(z).flatten(1).float().softmax(1)

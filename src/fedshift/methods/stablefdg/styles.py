@@ -95,8 +95,7 @@ def received(phi: Tensor, pick: Tensor, noise: Tensor) -> Style:
 
 @equation("StableFDG", "Step 3")
 def oversampled(labels: Tensor, size: int, rng: torch.Generator) -> Tensor:
-    """Indices [size] of samples to add so that the classes among `labels` [B] become equal, ascending by
-    class.
+    """Indices [size] of samples to add so that classes among `labels` [B] become equal, ascending by class.
 
     Repeatedly each smallest class gets one sample, random ones if fewer remain; samples are uniform.
     """
@@ -123,14 +122,10 @@ def any_samples(batch: int, size: int, rng: torch.Generator) -> Tensor:
 
 @equation("StableFDG", "Eq. 4-5")
 def explored(own: Style, source: Tensor, alpha: float) -> Style:
-    """Styles [B + size, C]: `own` [B, C] of the batch, and of the added samples s + alpha (s - mean of
-    `own`).
+    """Styles [B + size, C]: `own` [B, C], and of the added samples s + alpha (s - mean of `own`).
 
     source [B + size]: the sample that each row is a copy of, the batch first. A new sigma may be negative.
     """
     batch = len(own.mu)
-    added = own.of(source[batch:])
-    pairs = zip(own, added, strict=True)
-    return Style(
-        *(torch.cat([statistic, new + alpha * (new - statistic.mean(0))]) for statistic, new in pairs)
-    )
+    pairs = zip(own, own.of(source[batch:]), strict=True)
+    return Style(*(torch.cat([old, new + alpha * (new - old.mean(0))]) for old, new in pairs))

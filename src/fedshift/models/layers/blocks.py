@@ -97,11 +97,8 @@ def check_stages(model: Model, stages: Iterable[str], key: str) -> None:
     """Raise FedshiftError, naming the method's parameter `key`, for a stage that the network has not."""
     for stage in stages:
         if stage not in model.stages:
-            raise FedshiftError(
-                f"method.params.{key}",
-                f"'{stage}' is no stage of {model.name}",
-                f"Valid: {', '.join(model.stages)}.",
-            )
+            what, cure = f"'{stage}' is no stage of {model.name}", f"Valid: {', '.join(model.stages)}."
+            raise FedshiftError(f"method.params.{key}", what, cure)
 
 
 @torch.no_grad()
