@@ -193,7 +193,7 @@ class Client:
 
     @torch.no_grad()
     def mean(self, split: str, measure: Callable[[Tensor, Tensor], Tensor] | None = None) -> Tensor:
-        """The mean over a split of measure(x, y), by default the loss, a batch's mean; eval mode, no gradient.
+        """The mean over a split of measure(x, y), by default the loss, a mean itself; eval mode, no gradient.
 
         Raises FedshiftError for a client without a sample in it.
         """

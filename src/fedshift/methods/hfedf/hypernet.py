@@ -81,7 +81,7 @@ def _uniform(weight: Tensor, bias: Tensor, fan_in: int, rng: torch.Generator) ->
 
 @equation("hFedF", "Eq. 4")
 def generate(net: Hypernetwork, h: Tensor, client: int) -> Tensor:
-    """phi_i = h(i; theta, nu), [P]; h [net.size]: all tensors of `Hypernetwork` flattened, one after the other.
+    """phi_i = h(i; theta, nu), [P]; h [net.size]: all tensors of `Hypernetwork`, flattened in turn.
 
     One client at a time: the same bits whoever else takes part.
     """

@@ -57,7 +57,7 @@ def partners(labels: Tensor, source: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class Neck(nn.Sequential):
-    """A network's neck and the highlighted feature: [B, C, h, w] to [B, F + C]; the neck's tensors keep names.
+    """A network's neck, its tensors' names kept, and the highlighted feature: [B, C, h, w] to [B, F + C].
 
     For ResNets the neck is the global average, as in the paper; other networks keep their own.
     """
