@@ -55,15 +55,10 @@ class Kept(NamedTuple):
 class Trained:
     """What an evaluation sees of a finished run.
 
-    spec: its settings
-    round: whose weights these are
-    network: to be bound to a model's row; layout: what the row holds
-    samples: all images with their labels
-    precision: what the run computes in, entered around a forward pass
-    classes: their names; a label is a place among them
-    domains: gives the domain of every image, by position
-    models: gives the kept models, one after the other, made anew by each call
-    reported: which of the models that clients are tested with tables look at
+    spec: its settings; round: whose weights these are; network: to be bound to a model's row; layout: of the
+    row; samples: all images with their labels; precision: entered around a forward pass; classes: names of
+    the labels; domains: gives the domain of every image, by position; models: gives the kept models, made
+    anew by each call; reported: which of the models that clients are tested with tables show.
     """
 
     spec: RunSpec

@@ -29,16 +29,11 @@ Role = Literal["model", "personal", "frozen"]
 class Worker:
     """One device's networks and data, which the clients of a run use in turn.
 
-    spec: the run's resolved settings.
-    state: what outlives the round.
-    samples: all images, on or beside the device.
-    clients: who holds which of them.
-    criterion: mean loss of logits [B, C] and labels [B].
-    log: what clients log.
-    param_groups: other optimiser settings for the trainable entries of a role, the model's last ones.
-    persist: clients keep their optimisers' memory between rounds.
-    batch_norm: the network has batch normalisations, which no batch of one sample can pass in training.
-    passes: images through the networks in training.
+    spec: the run's resolved settings; state: what outlives the round; samples: all images; clients: who holds
+    which; criterion: mean loss of logits [B, C] and labels [B]; log: what clients log. param_groups: other
+    optimiser settings for the trainable entries of a role, the model's last ones. persist: clients keep their
+    optimisers' memory. batch_norm: a batch of one sample cannot pass in training. passes: images through the
+    networks in training.
     """
 
     def __init__(
@@ -97,6 +92,8 @@ class Client:
     row: what it trains [P + Q]; its trainable part is `w`.
     model: its network, whose tensors are views into `row`.
     criterion: mean loss of logits [B, C] and labels [B].
+    samples: all images of the run, for `unit` and `normalised`.
+    precision: the autocast that `begin`, `loss`, `step` and `mean` are called under, `grad` and `end` not.
     slot: `C.slot.<name>` are its own slots.
     down: `C.down.<name>` is what the server sent beside the model.
     tmp: scratch that dies with the round.
@@ -115,7 +112,7 @@ class Client:
         self.row, self.received, self.worker = row, row.clone(), worker
         self.lr, self.steps, self.new_epoch = 0.0, 0, True
         self.labels = torch.empty(0, dtype=torch.int64)
-        self.criterion = worker.criterion
+        self.criterion, self.samples, self.precision = worker.criterion, worker.samples, worker.precision
         self.down, self.tmp = SimpleNamespace(**down), SimpleNamespace()
         self.slot = SimpleNamespace(**state.client_slots(k, row))
         self.rng = generator(worker.spec.seed, "method", t, k)
@@ -162,20 +159,11 @@ class Client:
             self._optimizers[role] = self.worker.optimizer(role, self.k, network)
         return self._optimizers[role]
 
-    def precision(self) -> torch.autocast:
-        """The autocast that `begin`, `loss`, `step` and `mean` are called under; `grad` and `end` are not."""
-        return self.worker.precision()
-
     # ---- its samples
-
-    @property
-    def samples(self) -> Samples:
-        """All images of the run: for `unit` and `normalised`."""
-        return self.worker.samples
 
     def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
         """All training samples once, shuffled, augmented: (x [B, 3, h, w], y [B]), but a last single one."""
-        samples, seed, batch = self.worker.samples, self.worker.spec.seed, self.worker.spec.local.batch
+        samples, seed, batch = self.samples, self.worker.spec.seed, self.worker.spec.local.batch
         rng = generator(seed, "begin", self.t, self.k)
         order = self.data.train[torch.randperm(self.n, generator=rng)]
         order = order.to(samples.home, non_blocking=True)
@@ -186,10 +174,9 @@ class Client:
     @torch.no_grad()
     def plain(self, split: str) -> Iterator[tuple[Tensor, Tensor]]:
         """All samples of a split ("train", "val", "test"), in order, as tested: (x [B, 3, h, w], y [B])."""
-        samples = self.worker.samples
-        index = self.data.split(split).to(samples.home)
-        for pixels, y in samples.stream(index.split(at_once(samples))):
-            yield samples.evaluate(pixels), y
+        index = self.data.split(split).to(self.samples.home)
+        for pixels, y in self.samples.stream(index.split(at_once(self.samples))):
+            yield self.samples.evaluate(pixels), y
 
     @torch.no_grad()
     def mean(self, split: str, measure: Callable[[Tensor, Tensor], Tensor] | None = None) -> Tensor:
@@ -204,7 +191,7 @@ class Client:
         measure = measure or (lambda x, y: self.criterion(self.model(x).logits, y))
         training = self.model.training
         self.model.eval()
-        total = torch.zeros((), device=self.worker.samples.device)
+        total = torch.zeros((), device=self.samples.device)
         for x, y in self.plain(split):
             with self.precision():
                 total = total + measure(x, y) * (len(y) / n)

@@ -40,25 +40,21 @@ def peak_memory_mb(device: torch.device) -> float:
 
 class Passes:
     """Images that went through a run's networks, forward and backward, each of a network's stages for its
-    part; counted inside `with`, except inside `with passes.paused()`: what a method measures of itself.
+    part; counted in `with passes.counted():`.
     """
 
     def __init__(self) -> None:
         self.forward = self.backward = 0  # images through single stages
         self._stages, self.counting = 1, False
 
-    def __enter__(self) -> None:
-        self.counting = True
-
-    def __exit__(self, *_: object) -> None:
-        self.counting = False
-
     @contextlib.contextmanager
-    def paused(self) -> Iterator[None]:
-        """Count nothing meanwhile."""
-        was, self.counting = self.counting, False
-        yield
-        self.counting = was
+    def counted(self, on: bool = True) -> Iterator[None]:
+        """Count in the block, or not: what a method measures of itself."""
+        was, self.counting = self.counting, on
+        try:
+            yield
+        finally:
+            self.counting = was
 
     def watch(self, model: Model) -> Model:
         """Count what goes through a network from now on; one without stages has no passes."""

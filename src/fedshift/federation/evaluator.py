@@ -171,13 +171,11 @@ DIGITS = 11  # accuracies that are equal must tie, whatever the order of the sum
 
 
 class Selection:
-    """The first and the later of the rounds with the highest validation accuracy, clients weighted by
-    training samples.
+    """The first and the later of the rounds with the highest validation accuracy, weighted by training
+    samples.
 
-    validation: client -> accuracy of the round under way, of the reported model.
-    value: tie rule ("first", "later") -> the highest accuracy so far.
-    round: tie rule -> the round of it.
-    best_weights: tie rule -> name -> weights of that round.
+    validation: client -> accuracy of the round under way, of the reported model; by tie rule ("first",
+    "later"), value: the highest accuracy so far; round: its round; best_weights: name -> its weights.
     """
 
     def __init__(self, device: torch.device) -> None:

@@ -79,18 +79,11 @@ def _detached(messages: Mapping[str, Tensor]) -> dict[str, Tensor]:
 class Federation:
     """A run in memory. `run()` yields after each round, when the state may be saved.
 
-    spec, method: what is run.
-    device: where it is computed.
-    evaluated_clients: who holds which samples; the models are tested on theirs.
-    clients: who trains: these, or one that holds all their samples.
-    layout: what a row holds.
-    state: what outlives the round.
-    server, worker, transfer: the server, what clients train with, and the only way between them.
-    evaluator: tests the models and keeps the best weights.
-    records, statistics: what was measured since it was last written.
-    log: what the method has logged.
-    on_client: called whenever a client has trained.
-    round: rounds finished.
+    evaluated_clients: who holds which samples; clients: who trains: these, or one that holds all samples.
+    layout: what a row holds; state: what outlives the round. worker: what clients train with; transfer: the
+    only way between them and the server. evaluator: tests the models and keeps the best weights. records,
+    statistics, log: what was measured since it was last written. on_client: called whenever a client has
+    trained; round: rounds finished.
     """
 
     def __init__(
@@ -212,7 +205,7 @@ class Federation:
         """Send client k its model, train it in `row` [P + Q], test and receive it; return its messages."""
         client = self._received(row, k, self.transfer.messages_down(k, self._downloads.get(k, {})))
         messages = self._ask(client, self.method.begin)
-        with self.worker.passes:
+        with self.worker.passes.counted():
             self._losses[k] = train(client, self.method)
             messages |= self.transfer.messages_up(self.method.end(client))
         self.state.visits[k] += 1
@@ -243,7 +236,7 @@ class Federation:
         """What a client sends before its first step, drawn by a generator of its own."""
         torch.manual_seed(key(self.spec.seed, "begin", self.round, client.k))
         client.model.train()
-        with self.worker.passes, self.worker.precision():
+        with self.worker.passes.counted(), self.worker.precision():
             return self.transfer.messages_up(ask(client))
 
     def _close(self, active: list[int]) -> None:

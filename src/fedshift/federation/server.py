@@ -21,17 +21,11 @@ from fedshift.federation.state import State
 class Server:
     """The server in a round.
 
-    t: the round, from 0.
-    T: the number of rounds.
-    N: the number of clients.
-    active: the clients of this round.
-    p: their weights by the protocol or the method [K], which sum to 1.
-    weights: those of all N clients [N], from which p is made.
-    row: the global row [P + Q].
-    slot: `S.slot.<name>` are the server's slots; clients' slots never show here.
+    t: the round, from 0; T: the number of rounds; N: the number of clients; active: those of this round.
+    p: their weights by the protocol or the method [K], of sum 1; weights: those of all clients [N].
+    row: the global row [P + Q]; slot: `S.slot.<name>` are the server's slots.
     layout: what a row holds; shared, personal, local: which entries of it are whose.
-    rng: this round's generator, on the CPU.
-    peeked: floats of clients' private entries that analysis has read.
+    rng: this round's generator, on the CPU; peeked: floats of private entries that analysis has read.
     """
 
     def __init__(self, state: State, weights: Tensor, rounds: int, log: Log) -> None:

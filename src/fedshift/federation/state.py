@@ -48,19 +48,13 @@ TRAINED = Slot("trained", "model", "client")  # where `evaluation.keep` is "clie
 
 
 class State:
-    """The persistent tensors of a run.
+    """The persistent tensors of a run with `clients` clients, N; layout: what a row holds.
 
-    layout: what a row holds.
-    clients: N.
-    personal: entries of which every client has its own, and which travel.
-    local: entries of which every client has its own, and which never leave it.
-    private: both of these; shared: all others.
-    travelling: floats of a row that travel, one way, between the server and a client.
-    row: the global row [P + Q]; only its shared entries have a meaning.
-    own: the clients' private entries [N, |private|].
-    slots: name -> tensor, with a first axis over clients where these own it.
-    optimizers: (role of a network, client) -> an optimiser's memory by name.
-    visits: how many rounds each client has trained in.
+    personal: entries of which every client has its own, and which travel; local: those that never leave it.
+    private: both of these; shared: all others; travelling: floats of a row that travel, one way. row: the
+    global row [P + Q], whose shared entries alone have a meaning; own: private entries [N, |private|]. slots:
+    name -> tensor, with a first axis over clients where these own it. optimizers: (role of a network, client)
+    -> an optimiser's memory; visits: rounds each client trained in.
     """
 
     def __init__(

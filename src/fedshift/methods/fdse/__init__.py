@@ -97,7 +97,7 @@ class FDSE(Method):
             return task
         term = hp.lam * C.tmp.alignment.term()
         if C.steps == 0 and (C.t < 20 or C.t % 10 == 0):  # to log it costs a backward pass more
-            with C.worker.passes.paused():
+            with C.worker.passes.counted(False):
                 C.network.backward(term, retain_graph=True)
             C.tmp.term_gradient = C.network.g.clone()
         return task + term
