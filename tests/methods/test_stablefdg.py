@@ -120,14 +120,6 @@ def test_ties_and_sources_are_drawn() -> None:
     assert set(any_samples(4, 100, rng()).tolist()) == {0, 1, 2, 3}
 
 
-def test_a_batch_grows_once_with_its_labels() -> None:
-    made = steps([0, 0, 0, 1, 1, 2], size=5)
-    x = made.explore(maps(6, 2, 4, 4))
-    assert len(made.explore(x)) == len(made.y) == 11 and made.y.equal(made.labels)
-    assert len(steps([0, 1], size=0).explore(maps(2, 2, 4, 4))) == 2
-    assert len(steps([0, 1], p=0.0).explore(maps(2, 2, 4, 4))) == 2
-
-
 def test_a_partner_is_the_next_other_image_of_the_class() -> None:
     """Rows 0, 2 and 5 show one image, 1 and 3 another; 4 is a second one of their class, 6 of a third class."""
     labels, source = torch.tensor([0, 1, 0, 1, 1, 0, 2]), torch.tensor([0, 1, 0, 1, 4, 0, 6])
