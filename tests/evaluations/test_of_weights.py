@@ -105,14 +105,14 @@ def retold_activations(run: Trained) -> list[float]:
 
 TRAINED = {"stage": "post_train"}
 ANALYSES: dict[
-    str, tuple[dict[str, Any], Callable[[pd.DataFrame], list[float]], Callable[[Trained], list[float]]]
+    str, tuple[dict[str, Any], Callable[[pd.DataFrame], Any], Callable[[Trained], list[float]]]
 ] = {
     "distances": (TRAINED, lambda frame: [*frame[["inter", "intra", "domains"]].iloc[0]], retold_distances),
     "cka": (TRAINED, lambda frame: [*frame["cka"]], retold_cka),
     "spread": (TRAINED, lambda frame: [*frame["deviation"]], retold_spread),
     "activations": (
         {**TRAINED, "stages": ["stage1"]},
-        lambda frame: [value for one in frame["mean"] for value in one],
+        lambda frame: np.concatenate([*frame["mean"]]),
         retold_activations,
     ),
 }

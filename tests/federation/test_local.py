@@ -131,11 +131,9 @@ def test_an_error_of_the_thread_arrives_and_the_next_stream_works() -> None:
     assert len(list(given.stream(PARTS))) == len(PARTS)
 
 
-@pytest.mark.parametrize("name", ["fdse"])
-def test_a_run_is_bit_identical(name: str, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = resolve(
-        toys.spec(data={"target": "texture", "augment": "flip"}, local={"batch": 48}, method={"name": name})
-    )
+def test_a_run_is_bit_identical(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = {"target": "texture", "augment": "flip"}
+    run = resolve(toys.spec(data=data, local={"batch": 48}, method={"name": "fdse"}))
     workspace = Workspace(project)
     partition(workspace, run)
     rows = []

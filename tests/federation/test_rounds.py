@@ -52,11 +52,8 @@ def test_all_begin_before_the_first_trains_and_get_what_the_server_made_of_it() 
         [[21.0, 2.0], [22.0, 2.0], [20.0, 2.0]],
     ]
     assert federation.server.row.equal(finish(small(run, method("fedavg"))).server.row)
-    costs = {
-        (row["round"], row["metric"]): row["value"]
-        for row in federation.records.rows
-        if row["stage"] == "cost"
-    }
+    rows = [row for row in federation.records.rows if row["stage"] == "cost"]
+    costs = {(row["round"], row["metric"]): row["value"] for row in rows}
     one = (federation.layout.size) * 4
     assert costs[1, "bytes_up"] == 3 * (one + 4 + 8)
     assert costs[1, "bytes_down"] == 3 * (one + 4 + 4)  # the model once, though the row was restored
@@ -148,11 +145,8 @@ def test_measuring_batching_and_one_sample_of_each_class() -> None:
 
     federation = small(spec(federation={"rounds": 1}, local={"epochs": 2}), Look())
     finish(federation)
-    start = [
-        row["value"]
-        for row in federation.records.rows
-        if row["round"] == 0 and row["split"] == "val" and row["metric"] == "loss"
-    ]
+    rows = [row for row in federation.records.rows if (row["round"], row["split"]) == (0, "val")]
+    start = [row["value"] for row in rows if row["metric"] == "loss"]
     assert [measured[k][0] for k in range(3)] == pytest.approx(start, rel=1e-6)
 
 

@@ -79,9 +79,8 @@ def measured(f: Federation, P: plain.Tensors, k: int, fair: str) -> float:
 @plain.doubles()
 def test_four_rounds(hp: dict[str, Any]) -> None:
     """Who takes part shares what those clients' weights were together; a gap is against the client's last own model."""
-    f = plain.federation(
-        spec(local=LOCAL, federation={"rounds": ROUNDS, "participation": 0.67}), method("feddg_ga", **hp)
-    )
+    run = spec(local=LOCAL, federation={"rounds": ROUNDS, "participation": 0.67})
+    f = plain.federation(run, method("feddg_ga", **hp))
     G, fair, first = plain.named(f, f.state.row), hp.get("fair", "loss"), hp.get("step", 0.2)
     p, before = [1 / 3] * 3, dict[int, float]()
     for t in range(ROUNDS):

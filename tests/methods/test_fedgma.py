@@ -68,9 +68,8 @@ TAU, ETA = 0.4, 0.7
 @plain.doubles()
 def test_three_rounds(bench_bug: bool) -> None:
     """Signs count the same for all clients, steps by size."""
-    f = plain.federation(
-        spec(local=LOCAL, federation=plain.PARTIAL), method("fedgma", tau=TAU, eta=ETA, bench_bug=bench_bug)
-    )
+    run, chosen_by = spec(local=LOCAL, federation=plain.PARTIAL), {"tau": TAU, "eta": ETA}
+    f = plain.federation(run, method("fedgma", **chosen_by, bench_bug=bench_bug))
     G = plain.named(f, f.state.row)
     for t in range(plain.PARTIAL["rounds"]):
         chosen = plain.active(f, t)

@@ -21,9 +21,8 @@ def test_the_head_gradient_keeps_double_precision() -> None:
     y = torch.randint(0, 2, (7,), generator=rng)  # nobody of the last class
     weight, bias = weight.requires_grad_(), bias.requires_grad_()
     logits = F.linear(z, weight, bias)
-    reference = torch.cat(
-        [g.flatten() for g in torch.autograd.grad(F.cross_entropy(logits, y), (weight, bias))]
-    )
+    both = torch.autograd.grad(F.cross_entropy(logits, y), (weight, bias))
+    reference = torch.cat([g.flatten() for g in both])
     ours = head_gradient(z, logits.detach(), y)
     assert (ours - reference).abs().max() < 1e-14
     half = head_gradient(z.bfloat16(), logits.detach().bfloat16(), y)
