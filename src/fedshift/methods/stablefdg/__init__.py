@@ -176,12 +176,9 @@ class Steps:
     def after(self) -> dict[str, MapFunction]:
         """What follows which stage."""
         hooks: dict[str, MapFunction] = dict.fromkeys(self.hp.positions, self.explore)
-        hooks["stage1"] = self.shift_explore if "stage1" in hooks else self.shift
+        both = "stage1" in hooks
+        hooks["stage1"] = lambda x: self.explore(self.shift(x)) if both else self.shift(x)
         return hooks
-
-    def shift_explore(self, x: Tensor) -> Tensor:
-        """Steps 2-5."""
-        return self.explore(self.shift(x))
 
     def _coin(self) -> bool:
         return bool(torch.rand((), generator=self._rng) < self.hp.p)

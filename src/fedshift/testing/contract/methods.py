@@ -15,6 +15,7 @@ from fedshift.federation.batches import schedule
 from fedshift.federation.client import Client
 from fedshift.federation.loop import Transfer
 from fedshift.federation.method import Method
+from fedshift.testing.contract.server_rules import captured
 from fedshift.testing.contract.state import Contract, everything, packed, read, reproducible, same, state_of
 from fedshift.testing.toys import aliased, finish, method, small, spec
 from fedshift.tracking.points import points
@@ -62,19 +63,11 @@ class MethodContract(Contract):
     def test_local_entries_never_reach_the_server(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         """`aggregate` sees NaN there, and numbers in what is shared."""
         federation = small(RUN, method(name))
-        received: list[Tensor] = []
-        aggregate = type(federation.method).aggregate
-
-        def spy(self: object, server: object, rows: Tensor, *rest: object) -> None:
-            received.append(rows.clone())
-            aggregate(self, server, rows, *rest)  # type: ignore[arg-type]
-
-        monkeypatch.setattr(type(federation.method), "aggregate", spy)
-        finish(federation)
-        assert len(received) >= 3
-        for rows in received:
-            assert rows[:, federation.state.local.at].isnan().all()
-            assert rows[:, federation.state.shared.at].isfinite().all()
+        rounds = captured(federation, monkeypatch)
+        assert len(rounds) >= 3
+        for one in rounds:
+            assert one.rows[:, federation.state.local.at].isnan().all()
+            assert one.rows[:, federation.state.shared.at].isfinite().all()
 
     def test_every_entry_has_one_class(self, name: str) -> None:
         """Shared, personal or local."""
