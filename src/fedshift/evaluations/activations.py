@@ -37,9 +37,7 @@ class Params(OfClients):
 
 
 class Activations(Evaluation):
-    """A row for each client and stage. place: the stage's number among those asked for, from 1; mean,
-    variance: [C] of each filter's responses.
-    """
+    """A row for each client and stage; place: the stage's number, from 1; mean, variance: [C] of responses."""
 
     name = "activations"
     Params = Params

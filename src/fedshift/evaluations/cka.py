@@ -19,9 +19,7 @@ from fedshift.evaluations.base import Evaluation, Row, Trained
 
 
 def linear_cka(x: Tensor, y: Tensor) -> float:
-    """|Y^T X|^2 / (|X^T X| |Y^T Y|), Frobenius, of x [n, F] and y [n, G] less their means over the images;
-    NaN where one of them is constant.
-    """
+    """|Y^T X|^2 / (|X^T X| |Y^T Y|), Frobenius, of centred x [n, F], y [n, G]; NaN where one is constant."""
     x, y = (part.double() - part.double().mean(0) for part in (x, y))
     return float((y.T @ x).square().sum() / ((x.T @ x).norm() * (y.T @ y).norm()))
 

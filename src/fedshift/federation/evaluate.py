@@ -44,9 +44,7 @@ def at_once(samples: Samples) -> int:
 def evaluate(
     network: Network, row: Tensor, samples: Samples, sets: list[Set], precision: Callable[[], torch.autocast]
 ) -> list[Scored]:
-    """Score `row` [P + Q] on sets (client, split, positions), in eval mode; empty sets are left out, logits
-    are scored in fp32.
-    """
+    """Score `row` [P + Q] on sets (client, split, positions) in eval mode; empty sets are left out."""
     sets = [named for named in sets if len(named[2])]
     if not sets:
         return []

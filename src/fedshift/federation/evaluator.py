@@ -69,7 +69,7 @@ class Evaluator:
 
     def trained(self, k: int, row: Tensor, finished: int) -> None:
         """Test client k's own model, where it has one, right after its training has left `row` [P + Q]."""
-        if not self._due_own(finished):
+        if not (self.keeps_own and self._due(finished)):
             return
         slot = self._method.evaluates
         if slot != "model":
@@ -78,7 +78,7 @@ class Evaluator:
 
     def inactive(self, clients: Iterable[int], finished: int) -> None:
         """Test the own models of clients outside the round: what each keeps, inside the model broadcast."""
-        if self._due_own(finished):
+        if self.keeps_own and self._due(finished):
             for k in clients:
                 self.trained(k, self._state.private_row(k), finished)
 
@@ -144,9 +144,6 @@ class Evaluator:
 
     def _due(self, finished: int) -> bool:
         return finished % self._evaluation.every == 0 or finished == self._last
-
-    def _due_own(self, finished: int) -> bool:
-        return self.keeps_own and self._due(finished)
 
     def _sets_of(self, k: int) -> list[Set]:
         return [named for named in self._sets if named[0] == k]

@@ -203,9 +203,7 @@ class Layout:
 
 
 def _described(model: nn.Module) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
-    """entry -> kind, role and layer, as `Entry` has them. Modules come parents first, so that the innermost
-    role stays.
-    """
+    """entry -> kind, role and layer. Modules come parents first, so that the innermost role stays."""
     kinds, layers, last = dict[str, str](), dict[str, str](), ""
     roles, whole = dict.fromkeys(_tensors(model), ""), dict[str, str]()
     for prefix, module in model.named_modules():

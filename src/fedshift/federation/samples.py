@@ -58,9 +58,7 @@ class Samples:
         return self._send(self._gather(index))
 
     def stream(self, indices: Iterable[Tensor]) -> Iterator[Batch]:
-        """`take` of one index after the other. Where the images are not resident a thread gathers the next
-        AHEAD while the caller computes.
-        """
+        """`take` of each index; where images are not resident, a thread gathers the next AHEAD meanwhile."""
         if self._reader is None:
             yield from map(self.take, indices)
             return

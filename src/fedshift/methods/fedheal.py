@@ -34,9 +34,7 @@ class Params:
 
 @equation("FedHEAL", "parameter consistency")
 def consistent(H: Tensor, D: Tensor, seen: Tensor, tau: float) -> Tensor:
-    """Which coordinates count, bool [K, n]: H [K, n] is the part of the `seen` [K] earlier rounds with D >=
-    0; all in the first round.
-    """
+    """Which coordinates count, bool [K, n]: H is the part of `seen` [K] rounds with D >= 0; all at first."""
     q = torch.where(D >= 0, H, 1 - H)
     return (q > tau) | (seen == 0)[:, None]
 

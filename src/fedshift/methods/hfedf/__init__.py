@@ -63,9 +63,7 @@ class Params:
 
 @equation("hFedF", "Eq. 8")
 def alignment(gram: Tensor) -> Tensor:
-    """gamma_i = cos(g_i, mean of all g), [K], from their inner products <g_i, g_j> [K, K]; 0 where a
-    gradient, or the mean, is zero.
-    """
+    """gamma_i = cos(g_i, mean of all g), [K], from the gram matrix <g_i, g_j> [K, K]; 0 where one is zero."""
     dots = gram.mean(1)
     norms = gram.diagonal().sqrt() * dots.mean().clamp_min(0).sqrt()
     return torch.where(norms > 0, dots / norms, 0)

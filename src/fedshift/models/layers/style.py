@@ -50,9 +50,7 @@ def style(x: Tensor, form: Form = "official") -> Style:
 
 
 def copies(x: Tensor, source: Tensor) -> Tensor:
-    """x[source] for x [B, C, h, w], source [n]: in channels_last whole images are copied, forward and
-    backward (2.5 times as fast on a CPU).
-    """
+    """x[source] for x [B, C, h, w], source [n]; in channels_last: 2.5 times as fast on a CPU."""
     return x.permute(0, 2, 3, 1).index_select(0, source).permute(0, 3, 1, 2)
 
 
