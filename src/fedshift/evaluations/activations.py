@@ -37,7 +37,7 @@ class Params(OfClients):
 
 
 class Activations(Evaluation):
-    """A row for each client and stage; place: the stage's number, from 1; mean, variance: [C] of responses."""
+    """A row for each client and stage; place: the stage's number, from 1; mean, variance: [C]."""
 
     name = "activations"
     Params = Params

@@ -211,7 +211,7 @@ class Statistics:
 def union(
     arrays: dict[str, NDArray[Any]], starts: NDArray[Any] | tuple[int, ...] = (0,)
 ) -> dict[str, NDArray[Any]]:
-    """Statistics, by name, of unions of sets from each of `starts` to the next; `loss` needs `n`; in float64."""
+    """Statistics, by name, of unions of sets from each of `starts` to the next; `loss` needs `n`; in fp64."""
     totals = {name: array * arrays["n"] if name == "loss" else array for name, array in arrays.items()}
     sums = {name: np.add.reduceat(one, starts, axis=0, dtype=np.float64) for name, one in totals.items()}
     if "loss" in sums:
