@@ -15,12 +15,7 @@ from fedshift.methods.hfedf.hypernet import Hypernetwork, generate, pullback
 
 @pytest.mark.parametrize(
     ("classes", "hidden", "size"),
-    [
-        (7, 4, 47_345_902),
-        (65, 4, 48_106_108),
-        (5, 4, 47_319_688),
-        (7, 3, 47_345_902 - 2_550),
-    ],
+    [(7, 4, 47_345_902), (65, 4, 48_106_108), (5, 4, 47_319_688), (7, 3, 47_345_902 - 2_550)],
 )
 def test_sizes_of_table_8(classes: int, hidden: int, size: int) -> None:
     with torch.device("meta"):
