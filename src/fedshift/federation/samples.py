@@ -119,11 +119,11 @@ class ClientData:
 
 def pooled(clients: list[ClientData]) -> list[ClientData]:
     """One client that holds what all hold."""
-    splits = [[client.split(name) for client in clients] for name in ("train", "val", "test")]
+    splits = ([client.split(name) for client in clients] for name in ("train", "val", "test"))
     domains = sorted({domain for client in clients for domain in client.domains})
     few_shot = sorted({label for client in clients for label in client.few_shot})
-    parts = [torch.cat(positions).sort().values for positions in splits]
-    return [ClientData(*parts, tuple(domains), tuple(few_shot))]
+    train, val, test = (torch.cat(positions).sort().values for positions in splits)
+    return [ClientData(train, val, test, tuple(domains), tuple(few_shot))]
 
 
 # Bytes of stored pixels, as floats, that are worked on at once; the work takes some ten times as much. A CPU
