@@ -205,7 +205,7 @@ def finish(federation: Federation, rounds: int | None = None) -> Federation:
 def aliased(network: Network) -> bool:
     """Whether every tensor and gradient of a network still shares memory with its flat vectors."""
     for tensor, entry in network._pairs:
-        pairs = [(tensor, network.row)]
+        pairs: list[tuple[Tensor | None, Tensor]] = [(tensor, network.row)]
         if tensor.requires_grad:
             pairs.append((tensor.grad, network.g))
         if any(own is None or own.data_ptr() != entry.view(flat).data_ptr() for own, flat in pairs):
