@@ -57,10 +57,7 @@ def unit(features: Tensor) -> Tensor:
 
 
 class Pool(NamedTuple):
-    """Images of all clients, as each client's own model sees them.
-
-    features: [n, F] of length 1; client, sample, label: [n]; domain: n names
-    """
+    """All clients' images, by their own models: features [n, F] of length 1; client, sample, label [n]."""
 
     features: Tensor
     client: Tensor

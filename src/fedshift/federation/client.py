@@ -82,10 +82,7 @@ class Worker:
 class Client:
     """One client in one round.
 
-    k: its number.
-    t: the round, from 0.
-    n: its training samples.
-    visits: rounds it has trained in before.
+    k: its number; t: the round, from 0; n: its training samples; visits: rounds it has trained in before.
     data: positions of its samples by split, and the labels that the partition made rare in its training part.
     layout: what its rows hold.
     received: the row that it got [P + Q]; its trainable part is `w0`.
@@ -96,13 +93,10 @@ class Client:
     precision: the autocast that `begin`, `loss`, `step` and `mean` are called under, `grad` and `end` not.
     slot: `C.slot.<name>` are its own slots.
     down: `C.down.<name>` is what the server sent beside the model.
-    tmp: scratch that dies with the round.
-    rng: this round's generator, on the CPU.
-    lr: the current learning rate.
+    tmp: scratch that dies with the round; rng: this round's generator, on the CPU.
+    lr: the current learning rate; new_epoch: this batch is the first of its epoch.
     steps: the number of steps taken; 0 in `begin`, and in `end` where every batch was left out.
-    new_epoch: this batch is the first of its epoch.
-    labels: the batch's labels, on the host [B].
-    network: `model` with its flat row and gradient.
+    labels: the batch's labels, on the host [B]; network: `model` with its flat row and gradient.
     """
 
     def __init__(self, worker: Worker, k: int, t: int, row: Tensor, down: Mapping[str, Tensor]) -> None:

@@ -16,10 +16,7 @@ CLIENT = ("client",)
 
 
 class Log:
-    """The logged tensors of a run.
-
-    table: rows of finished rounds since they were last written.
-    """
+    """The logged tensors of a run; table: rows of finished rounds since they were last written."""
 
     def __init__(self, method: str, logs: Mapping[str, str], clients: int) -> None:
         """logs: name -> meaning, of all that the method logs."""

@@ -45,8 +45,7 @@ class Method:
     keeps at most what the layout and its parameters make again. What hooks return to be sent, {name: tensor},
     is counted as traffic.
 
-    name: of the registry.
-    version: counts up when results change.
+    name: of the registry; version: counts up when results change.
     Params: a dataclass of the hyper-parameters; an instance of it is `hp`.
     slots: tensors that outlive the round.
     logs: name -> meaning, in one line, of what hooks `log`.

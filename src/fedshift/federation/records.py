@@ -57,9 +57,8 @@ def timings(records: pa.Table) -> pa.Table:
 
 
 def timed(records: pa.Table, timings: pa.Table, otherwise: float) -> pa.Table:
-    """What `reproducible` and `timings` split, together: rows have the time at which their round ended.
-
-    otherwise: the time of rows whose round has none (seconds since 1970).
+    """What `reproducible` and `timings` split: rows have the time (s since 1970) at which their round ended,
+    or `otherwise`.
     """
     ended = dict(zip(timings["round"].to_pylist(), timings["time"].to_pylist(), strict=True))
     first = min(ended.values(), default=otherwise)
