@@ -12,10 +12,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from fedshift.common.equations import equation
-from fedshift.federation.method import Method
-from fedshift.federation.server import Server
-from fedshift.federation.state import Slot
+from fedshift.federation.method import Method, Server, Slot, equation
 
 
 @dataclass(frozen=True)

@@ -23,15 +23,11 @@ def played(name: str, run: Any = RUN) -> Federation:
 
 
 @pytest.mark.parametrize("name", LOGGING)
-def test_each_name_is_logged(name: str) -> None:
-    assert {told for told, _, _ in diagnosed(played(name))} == {*method(name).logs}
-
-
-@pytest.mark.parametrize("name", LOGGING)
-def test_only_those_who_took_part_have_rows(name: str) -> None:
-    """Or all clients, or none in particular."""
+def test_each_name_is_logged_of_those_who_took_part(name: str) -> None:
+    """Or of all clients, or of none in particular."""
     federation = played(name, PART)
     found = diagnosed(federation)
+    assert {told for told, _, _ in found} == {*method(name).logs}
     trained = {(row["round"], row["client"]) for row in federation.records.rows if row["stage"] == "train"}
     for logged in federation.method.logs:
         rows = {(t, k) for told, t, k in found if told == logged}

@@ -15,8 +15,8 @@ from safetensors.torch import load_file, save_file
 from fedshift.data.load import load
 from fedshift.data.partition import divide, partition
 from fedshift.data.prepare import load_index
-from fedshift.evaluations._adaptation import Images
-from fedshift.evaluations.base import read
+from fedshift.evaluations._adaptation import unlabelled
+from fedshift.evaluations.base import Trained, read
 from fedshift.spec import RunSpec, parse
 from fedshift.spec.resolve import resolve
 from fedshift.storage.workspace import Workspace
@@ -142,9 +142,9 @@ def test_a_run_of_another_partition_is_refused(copied):
 def test_batches_keep_their_order_and_leave_out_a_single_image():
     samples, *_ = toys.images(3)
     index = torch.arange(40, 53)
-    images = Images(samples, index)
-    first, again = list(images(6)), list(images(6))
-    assert [len(x) for x in first] == [6, 6] and [len(x) for x in images(5)] == [5, 5, 3]
+    run = Trained(**dict.fromkeys(Trained.__dataclass_fields__) | {"samples": samples})
+    first, again = (list(unlabelled(run, index, 6)) for _ in range(2))
+    assert [len(x) for x in first] == [6, 6] and [len(x) for x in unlabelled(run, index, 5)] == [5, 5, 3]
     assert torch.equal(torch.cat(first), samples.evaluate(samples.take(index[:12])[0]))
     assert torch.equal(torch.cat(first), torch.cat(again))
 

@@ -63,10 +63,7 @@ def test_what_an_experiment_asks_for(finished: Path, monkeypatch: pytest.MonkeyP
     shown = done(fedshift(finished, "evaluate", "tiny"))
     folder = finished / "results" / "metrics" / "tiny.evaluated"
     assert f"confusion: 4 of 4 runs: {folder / 'confusion.parquet'}" in shown
-    assert {path.name for path in folder.iterdir()} == {
-        "confusion.parquet",
-        "features-5.parquet",
-    }
+    assert {path.name for path in folder.iterdir()} == {"confusion.parquet", "features-5.parquet"}
     made = results(finished)
     assert len(made) == 8
 

@@ -12,20 +12,6 @@ import torch
 from fedshift.common.registry import get
 from fedshift.evaluations.activations import divergences
 from fedshift.evaluations.cka import linear_cka
-from fedshift.evaluations.distances import distances
-from fedshift.evaluations.spread import spread
-from fedshift.federation.layout import Layout
-
-
-def test_distances_are_means_over_pairs() -> None:
-    """Five features on a line, two classes, two domains, by hand."""
-    features = torch.tensor([[0.0], [1.0], [3.0], [7.0], [8.0]], dtype=torch.float64)
-    label, domain = torch.tensor([0, 0, 0, 1, 1]), torch.tensor([0, 1, 0, 1, 1])
-    found = distances(features, label, domain)
-    assert found.intra == pytest.approx((1 + 3 + 2 + 1) / 4)
-    assert found.inter == pytest.approx((7 + 8 + 6 + 7 + 4 + 5) / 6)
-    assert found.domains == pytest.approx((1 + 2) / 2)
-    assert math.isnan(distances(features[:1], label[:1], domain[:1]).inter)
 
 
 def test_cka_is_that_of_the_formula_with_kernels() -> None:
@@ -38,20 +24,6 @@ def test_cka_is_that_of_the_formula_with_kernels() -> None:
     rotation = torch.linalg.qr(torch.randn(5, 5)).Q
     assert linear_cka(x, 3 * x @ rotation + 2) == pytest.approx(1, abs=1e-6)
     assert math.isnan(linear_cka(x, torch.ones(12, 3)))
-
-
-def test_spread_is_the_mean_deviation_of_a_layers_weights() -> None:
-    net = torch.nn.Sequential(torch.nn.Linear(2, 1), torch.nn.BatchNorm1d(1), torch.nn.Linear(1, 1))
-    layout = Layout(net)
-    rows = torch.zeros(2, layout.size)
-    for entry in layout.entries:
-        entry.view(rows[1])[...] = {
-            "0.weight": 2.0,
-            "0.bias": 4.0,
-            "1.weight": 6.0,
-            "1.running_mean": 99.0,
-        }.get(entry.name, 0.0)
-    assert spread(rows, layout) == {"0": (5, pytest.approx((1 + 1 + 2 + 3 + 0) / 5)), "2": (2, 0.0)}
 
 
 def test_filters_diverge_by_means_over_deviations() -> None:

@@ -103,58 +103,17 @@ def retold_activations(run: Trained) -> list[float]:
     return means
 
 
-def sets_of(run: Trained) -> list[tuple[Kept, list[int]]]:
-    """Every model with the images of each set of clients and the held-out domain that it was tested on."""
-    return [
-        (kept, index.tolist())
-        for kept in run.models()
-        for _, split, index in kept.sets
-        if split in ("test", "target")
-    ]
-
-
-def retold_confusion(run: Trained) -> list[float]:
-    counts = []
-    for kept, positions in sets_of(run):
-        model, cells = run.network.bind(kept.row).model.eval(), np.zeros((2, 2))
-        for at in positions:
-            with torch.no_grad():
-                logits = model(run.samples.evaluate(run.samples.take(torch.tensor([at]))[0])).logits[0]
-            cells[int(run.samples.labels[at]), int(logits.argmax())] += 1
-        counts += [*cells.ravel()]
-    return counts
-
-
-def retold_features(run: Trained) -> list[float]:
-    """Each image's label and features."""
-    numbers = []
-    for kept, positions in sets_of(run):
-        for at, feature in zip(positions, features_of(run, kept, positions), strict=True):
-            numbers += [float(run.samples.labels[at]), *feature.tolist()]
-    return numbers
-
-
 TRAINED = {"stage": "post_train"}
 ANALYSES: dict[
-    str, tuple[dict[str, Any], Callable[[pd.DataFrame], list[float]], Callable[[Trained], list[float]]]
+    str, tuple[dict[str, Any], Callable[[pd.DataFrame], Any], Callable[[Trained], list[float]]]
 ] = {
     "distances": (TRAINED, lambda frame: [*frame[["inter", "intra", "domains"]].iloc[0]], retold_distances),
     "cka": (TRAINED, lambda frame: [*frame["cka"]], retold_cka),
     "spread": (TRAINED, lambda frame: [*frame["deviation"]], retold_spread),
     "activations": (
         {**TRAINED, "stages": ["stage1"]},
-        lambda frame: [value for one in frame["mean"] for value in one],
+        lambda frame: np.concatenate([*frame["mean"]]),
         retold_activations,
-    ),
-    "confusion": ({}, lambda frame: [count for one in frame["counts"] for count in one], retold_confusion),
-    "features": (
-        {},
-        lambda frame: [
-            number
-            for label, feature in zip(frame["label"], frame["feature"], strict=True)
-            for number in (label, *feature)
-        ],
-        retold_features,
     ),
 }
 

@@ -42,14 +42,11 @@ def test_nothing_travels_in_local() -> None:
 TRAIN, VAL = 36, 12  # images of the three toy clients
 
 
-def counted(federation: Federation) -> list[tuple[float, float]]:
+def counted(federation: Federation) -> list[tuple[float, ...]]:
     """Forward and backward passes by round."""
-    rows = [row for row in federation.records.rows if row["stage"] == "cost"]
-    passes = (
-        {row["metric"]: row["value"] for row in rows if row["round"] == t + 1}
-        for t in range(federation.round)
-    )
-    return [(one["forward_passes"], one["backward_passes"]) for one in passes]
+    ways = ("forward_passes", "backward_passes")
+    found = {(row["round"], row["metric"]): row["value"] for row in federation.records.rows}
+    return [tuple(found[t + 1, way] for way in ways) for t in range(federation.round)]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import torch
 from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get, names
 from fedshift.federation import checkpoint
-from fedshift.federation.layout import ALIGNMENT, Layout, Network, initial
+from fedshift.federation.layout import ALIGNMENT, Layout, Network
 from fedshift.federation.loop import Federation
 from fedshift.models.base import Model
 from fedshift.testing.toys import aliased, finish, method, small, spec
@@ -78,17 +78,6 @@ def test_a_network_on_a_row_computes_what_the_model_computes(name: str) -> None:
             assert weight.is_contiguous(memory_format=torch.channels_last)
 
 
-def test_the_start_is_keyed_by_seed_and_module() -> None:
-    _, layout, row = initial(build, 0)
-    torch.rand(3)
-    assert initial(build, 0)[2].equal(row)
-    assert not initial(build, 1)[2].equal(row)
-    named = layout.named(row)
-    assert all(named[name].eq(1).all() for name in named if name.endswith("running_var"))
-    other = layout.named(initial(lambda: get("models", "digits_cnn")(3, 32), 0)[2])
-    assert all(other[name].equal(named[name]) for name in named)
-
-
 FLOATS, BYTES = ALIGNMENT["cuda"], 16  # the three classes of `build` end the head at no multiple of them
 
 
@@ -112,13 +101,8 @@ def trained(patch: pytest.MonkeyPatch, alignment: int, name: str, **hp: Any) -> 
 
 def counted(federation: Federation) -> list[dict[str, Any]]:
     """All records, without what a clock or the memory of the process says."""
-    rows = federation.records.rows
-    clocks = ("seconds", "peak_memory_mb")
-    return [
-        {key: value for key, value in row.items() if key != "time"}
-        for row in rows
-        if row["metric"] not in clocks
-    ]
+    rows = [row for row in federation.records.rows if row["metric"] not in ("seconds", "peak_memory_mb")]
+    return [{key: value for key, value in row.items() if key != "time"} for row in rows]
 
 
 @pytest.mark.parametrize("name", ["fdse", "hfedf"])

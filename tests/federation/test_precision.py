@@ -34,15 +34,18 @@ def before(request: pytest.FixtureRequest) -> Iterator[Switches]:
 
 
 class Watching(Method):
-    """FedAvg that notes the switches at each step and each aggregation."""
+    """FedAvg that notes the switches at each step, and whether bf16 tensors are multiplied in fp32 there."""
 
     name = "watching"
 
     def __init__(self) -> None:
         super().__init__()
         self.seen: set[Switches] = set()
+        self.widened: set[bool] = set()
 
     def loss(self, C: Client, x: Tensor, y: Tensor) -> Tensor:
+        modes = torch.utils._python_dispatch._get_current_dispatch_mode_stack()
+        self.widened.add(any(isinstance(mode, Bf16Products) for mode in modes))
         self.seen.add(switches())
         return super().loss(C, x, y)
 
@@ -88,14 +91,8 @@ ULP = 2**-8  # half the distance of two neighbours in bf16, relative
 
 def layers() -> nn.Sequential:
     """A convolution, a strided one, a transposed one and a linear layer."""
-    return nn.Sequential(
-        nn.Conv2d(3, 8, 3, padding=1),
-        nn.ReLU(),
-        nn.Conv2d(8, 8, 3, stride=2),
-        nn.ConvTranspose2d(8, 4, 2),
-        nn.Flatten(),
-        nn.Linear(4 * 4 * 4, 5),
-    )
+    maps = nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 8, 3, stride=2), nn.ConvTranspose2d(8, 4, 2)
+    return nn.Sequential(*maps, nn.Flatten(), nn.Linear(4 * 4 * 4, 5))
 
 
 def each_layer(network: nn.Sequential, x: Tensor) -> list[tuple[Tensor, Tensor]]:
@@ -137,21 +134,6 @@ def test_gradients_are_summed_in_fp32_and_rounded_once() -> None:
     assert (error <= ULP * exact.abs() + 1e-6 * exact.abs().max()).all()
 
 
-class Multiplying(Method):
-    """FedAvg that notes how bf16 tensors are multiplied in its steps."""
-
-    name = "multiplying"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.modes: set[bool] = set()
-
-    def loss(self, C: Client, x: Tensor, y: Tensor) -> Tensor:
-        modes = torch.utils._python_dispatch._get_current_dispatch_mode_stack()
-        self.modes.add(any(isinstance(mode, Bf16Products) for mode in modes))
-        return super().loss(C, x, y)
-
-
 @pytest.mark.parametrize(
     ("asked", "instructions", "ours"),
     [("bf16", False, True), ("bf16", True, False), ("fp32", False, False)],
@@ -160,6 +142,6 @@ def test_a_run_multiplies_so_in_bf16_without_instructions_alone(
     asked: str, instructions: bool, ours: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(precision, "has_bf16", lambda device: instructions)
-    method = Multiplying()
-    finish(small(spec(local={"precision": asked}, federation={"rounds": 1}), method))
-    assert method.modes == {ours}
+    watching = Watching()
+    finish(small(spec(local={"precision": asked}, federation={"rounds": 1}), watching))
+    assert watching.widened == {ours}

@@ -12,23 +12,7 @@ from torch.nn import functional as F
 from fedshift.common.registry import get
 from fedshift.federation.loop import Federation
 from fedshift.testing.toys import finish, images, method, spec
-from tests.methods.plain import (
-    Doubles,
-    Tensors,
-    active,
-    average,
-    batches,
-    by_size,
-    copied,
-    cross_entropy,
-    descend,
-    doubles,
-    far,
-    leaves,
-    logits,
-    named,
-    pixels,
-)
+from tests.methods import plain
 
 LOCAL = {"batch": 5, "lr": 0.2, "momentum": 0.9, "epochs": 2, "schedule": {"kind": "step", "unit": "epoch", "step": 3, "gamma": 0.5}}  # fmt: skip
 ROUNDS = 5
@@ -38,23 +22,23 @@ RUN = spec(local=LOCAL, federation={"rounds": ROUNDS, "participation": 0.67}, ev
 def federation() -> tuple[Federation, list[Tensor]]:
     """Labels are noise, so that accuracies differ."""
     samples, held, target = images()
-    samples.augment, samples.evaluate = Doubles(), pixels
+    samples.augment, samples.evaluate = plain.Doubles(), plain.pixels
     rng = torch.Generator().manual_seed(4)
     samples.labels = samples.host_labels = torch.randint(2, samples.labels.shape, generator=rng)
     model, targets = get("models", "digits_cnn"), list(target.split((5, 7)))
     return Federation(RUN, method("fedavg"), lambda: model(2, 32), samples, held, targets, F.cross_entropy), targets  # fmt: skip
 
 
-def measured(f: Federation, P: Tensors, at: Tensor) -> tuple[float, float]:
+def measured(f: Federation, P: plain.Tensors, at: Tensor) -> tuple[float, float]:
     x, y = f.worker.samples.take(at)
-    out = logits(P, pixels(x), False)
-    return float((out.argmax(1) == y).double().mean()), float(cross_entropy(out, y))
+    out = plain.logits(P, plain.pixels(x), False)
+    return float((out.argmax(1) == y).double().mean()), float(plain.cross_entropy(out, y))
 
 
-@doubles()
+@plain.doubles()
 def test_records_and_the_chosen_round() -> None:
     f, targets = federation()
-    G, wanted, choice = named(f, f.state.row), dict[tuple[int, str, int, str, str], float](), {}
+    G, wanted, choice = plain.named(f, f.state.row), dict[tuple[int, str, int, str, str], float](), {}
 
     def note(finished: int) -> None:
         sets = [(k, split, one.split(split)) for k, one in enumerate(f.clients) for split in ("val", "test")]
@@ -63,26 +47,26 @@ def test_records_and_the_chosen_round() -> None:
             wanted[finished, "post_agg", client, split, "accuracy"] = accuracy
             wanted[finished, "post_agg", client, split, "loss"] = loss
         validation = [wanted[finished, "post_agg", k, "val", "accuracy"] for k in range(3)]
-        choice[finished] = sum(p * one for p, one in zip(by_size([0, 1, 2]), validation, strict=True))
+        choice[finished] = sum(p * one for p, one in zip(plain.by_size([0, 1, 2]), validation, strict=True))
         models[finished] = G
 
-    models: dict[int, Tensors] = {}
+    models: dict[int, plain.Tensors] = {}
     note(0)
     for t in range(ROUNDS):
-        chosen, up = active(f, t), []
+        chosen, up = plain.active(f, t), []
         seen_by_all = 0
         for k in chosen:
-            P, momentum, epoch, total, seen = copied(G), Tensors(), -1, 0.0, 0
-            for new_epoch, x, y in batches(f, k, t):
+            P, momentum, epoch, total, seen = plain.copied(G), plain.Tensors(), -1, 0.0, 0
+            for new_epoch, x, y in plain.batches(f, k, t):
                 epoch += new_epoch
-                leaves(P)
-                loss = cross_entropy(logits(P, x, True), y)
-                descend(P, loss, 0.2 * 0.5 ** ((2 * t + epoch) // 3), momentum, RUN.local)
+                plain.leaves(P)
+                loss = plain.cross_entropy(plain.logits(P, x, True), y)
+                plain.descend(P, loss, 0.2 * 0.5 ** ((2 * t + epoch) // 3), momentum, RUN.local)
                 total, seen = total + loss.item() * len(y), seen + len(y)
             wanted[t + 1, "train", k, "train", "loss"] = total / seen
             seen_by_all += seen
             up.append(P)
-        G = average(up, by_size(chosen))
+        G = plain.average(up, plain.by_size(chosen))
         wanted[t + 1, "cost", -1, "", "images"] = seen_by_all
         for way in ("forward_passes", "backward_passes"):  # the plain step takes one of each for an image
             wanted[t + 1, "cost", -1, "", way] = seen_by_all
@@ -100,5 +84,5 @@ def test_records_and_the_chosen_round() -> None:
         best = [finished for finished, value in choice.items() if math.isclose(value, max(choice.values()))]
         assert f.evaluator.selection.round[tie] == best[place]
         assert f.evaluator.selection.value[tie] == pytest.approx(max(choice.values()), abs=1e-9)
-        kept = named(f, f.evaluator.selection.best_weights[tie]["row"])
-        assert far(kept, models[best[place]]) < 1e-8
+        kept = plain.named(f, f.evaluator.selection.best_weights[tie]["row"])
+        assert plain.far(kept, models[best[place]]) < 1e-8

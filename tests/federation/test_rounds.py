@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from fedshift.federation.client import Client
 from fedshift.federation.layout import Index, Layout
@@ -15,7 +15,6 @@ from fedshift.federation.optimizer import Rule
 from fedshift.federation.server import Server
 from fedshift.federation.state import Slot
 from fedshift.methods.stablefdg import one_per_class
-from fedshift.models.base import Model
 from fedshift.testing.toys import finish, method, quadratics, small, spec, trained
 
 
@@ -53,11 +52,8 @@ def test_all_begin_before_the_first_trains_and_get_what_the_server_made_of_it() 
         [[21.0, 2.0], [22.0, 2.0], [20.0, 2.0]],
     ]
     assert federation.server.row.equal(finish(small(run, method("fedavg"))).server.row)
-    costs = {
-        (row["round"], row["metric"]): row["value"]
-        for row in federation.records.rows
-        if row["stage"] == "cost"
-    }
+    rows = [row for row in federation.records.rows if row["stage"] == "cost"]
+    costs = {(row["round"], row["metric"]): row["value"] for row in rows}
     one = (federation.layout.size) * 4
     assert costs[1, "bytes_up"] == 3 * (one + 4 + 8)
     assert costs[1, "bytes_down"] == 3 * (one + 4 + 4)  # the model once, though the row was restored
@@ -96,32 +92,6 @@ def test_generated_models_and_the_servers_optimiser() -> None:
     assert federation.evaluator.reported == ("personal", "post_agg")
 
 
-class OneByOne(Generator):
-    """The same, one client after the other."""
-
-    name = "one_by_one"
-
-    def round(self, S: Server, train: Callable[[Sequence[int]], None]) -> None:
-        for k in S.shuffled():
-            train([k])
-
-    def aggregate(self, S: Server, rows: Tensor, p: Tensor, up: Mapping[str, Tensor]) -> None:
-        assert len(rows) == len(p) == len(S.active) == 1
-        assert p.item() == 1.0
-        self.order = [*getattr(self, "order", []), S.active[0]]
-        super().aggregate(S, rows, p, up)
-
-
-def test_a_sequential_round_aggregates_after_each_client_in_random_order() -> None:
-    chosen = OneByOne()
-    finish(quadratics(chosen, [1.0, 1.0], [0.0, 4.0], 9.0, 0.5, 1, 8))
-    pairs = [tuple(chosen.order[i : i + 2]) for i in range(0, 16, 2)]
-    assert set(pairs) == {(0, 1), (1, 0)}
-    again = OneByOne()
-    finish(quadratics(again, [1.0, 1.0], [0.0, 4.0], 9.0, 0.5, 1, 8))
-    assert again.order == chosen.order
-
-
 class Mixer(Method):
     """Keeps the head per client; the server hands each client the next one's."""
 
@@ -141,44 +111,6 @@ def test_what_the_server_mixes_reaches_the_clients(monkeypatch: pytest.MonkeyPat
     a, b, c = (row[head] for _, row in seen[:3])
     received = [row[head] for row, _ in seen[3:]]
     assert [one.equal(other) for one, other in zip(received, (c, a, b), strict=True)] == [True] * 3
-
-
-class Scale(nn.Module):
-    """A head with one more number, which has an optimiser rule of its own."""
-
-    role = "own"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.factor = nn.Parameter(torch.ones(1))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x * self.factor
-
-
-class Own(Method):
-    """FedAvg with a scaled head; the scale is neither clipped nor decayed."""
-
-    name = "own"
-    param_groups = {"own": {"clip": None, "weight_decay": 0.0, "momentum": 0.0}}
-
-    def model(self, model: Model) -> Model:
-        model.head = nn.Sequential(model.head, Scale())
-        return model
-
-    def grad(self, C: Client, g: Tensor) -> None:
-        g.fill_(1.0)
-
-
-def test_entries_of_role_own_follow_their_own_rule() -> None:
-    run = spec(local={"clip": 1.0, "lr": 0.1, "epochs": 1, "batch": 16}, federation={"rounds": 1})
-    federation = small(run, Own(), clients=1)
-    before = federation.server.row.clone()
-    finish(federation)
-    P, moved = federation.layout.P, (before - federation.server.row)[: federation.layout.P]
-    assert federation.layout.entries[len(list(federation.build().parameters())) - 1].role == "own"
-    assert moved[-1].item() == pytest.approx(0.1, abs=1e-6)
-    assert moved[:-1].tolist() == pytest.approx([0.1 / (P - 1) ** 0.5] * (P - 1), rel=1e-3)
 
 
 def test_measuring_batching_and_one_sample_of_each_class() -> None:
@@ -213,11 +145,8 @@ def test_measuring_batching_and_one_sample_of_each_class() -> None:
 
     federation = small(spec(federation={"rounds": 1}, local={"epochs": 2}), Look())
     finish(federation)
-    start = [
-        row["value"]
-        for row in federation.records.rows
-        if row["round"] == 0 and row["split"] == "val" and row["metric"] == "loss"
-    ]
+    rows = [row for row in federation.records.rows if (row["round"], row["split"]) == (0, "val")]
+    start = [row["value"] for row in rows if row["metric"] == "loss"]
     assert [measured[k][0] for k in range(3)] == pytest.approx(start, rel=1e-6)
 
 

@@ -14,7 +14,7 @@ from fedshift.federation.batches import participants
 from fedshift.federation.client import Client
 from fedshift.federation.loop import Federation
 from fedshift.federation.method import Method, Visit
-from fedshift.federation.server import Server, mean
+from fedshift.federation.server import Server
 from fedshift.federation.state import Slot
 from fedshift.spec.resolve import resolve
 from fedshift.testing import toys
@@ -131,10 +131,3 @@ def test_the_state_is_that_of_a_mean_over_all_rows(name: str) -> None:
     torch.testing.assert_close(
         streamed.state_dict()["state"], whole.state_dict()["state"], rtol=0, atol=0, equal_nan=True
     )
-
-
-def test_mean() -> None:
-    rows = torch.tensor([[1.0, 2.0], [3.0, 6.0]])
-    assert mean(rows, torch.tensor([0.25, 0.75])).tolist() == [2.5, 5.0]
-    assert rows.tolist() == [[1.0, 2.0], [3.0, 6.0]]  # they are the clients'
-    assert mean(rows[:1], torch.tensor([1.0])).equal(rows[0])

@@ -128,8 +128,10 @@ def head(P: Tensors, z: Tensor) -> Tensor:
     return z @ P["head.weight"].T + P["head.bias"]
 
 
-def logits(P: Tensors, x: Tensor, train: bool) -> Tensor:
-    return head(P, feature(P, x, train))
+def logits(
+    P: Tensors, x: Tensor, train: bool, after: Callable[[int, Tensor], Tensor] = lambda s, x: x
+) -> Tensor:
+    return head(P, feature(P, x, train, after))
 
 
 def cross_entropy(out: Tensor, y: Tensor) -> Tensor:
@@ -190,6 +192,11 @@ def averaged(
 def differs(f: Federation, G: Tensors) -> float:
     """How far the engine's global model, after its whole run, is from G."""
     return far(named(finish(f), f.state.row), G)
+
+
+def kept(f: Federation, k: int) -> Tensors:
+    """The engine's global model with client k's private tensors in it."""
+    return named(f, f.state.private_row(k))
 
 
 def far(computed: Tensors, expected: Tensors) -> float:

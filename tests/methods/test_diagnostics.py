@@ -72,7 +72,7 @@ def test_recorded_weights_are_those_of_the_average(name: str, monkeypatch: pytes
 def test_fedrds_gaps_and_distances(monkeypatch: pytest.MonkeyPatch) -> None:
     """Eq. 3 from losses measured anew, d of the indicator alone."""
     seen, found, federation = played("fedrd", monkeypatch)
-    at, worker = federation.server.indicator.at, federation.worker
+    at, worker = federation.layout.under("stages.stage1.conv.weight").at, federation.worker
 
     def loss_of(k: int, row: Tensor) -> float:
         sets = [(k, "val", federation.clients[k].val)]
@@ -90,8 +90,9 @@ def test_fedrds_lambda_is_that_of_the_last_epoch(monkeypatch: pytest.MonkeyPatch
     loss = FedRD.loss
 
     def spy(self: FedRD, C: Client, x: Tensor, y: Tensor) -> Tensor:
+        W = lambda row: C.layout.named(row)["head.weight"]  # noqa: E731
         if C.new_epoch:
-            starts[C.t + 1, C.k] = C.named(C.received)["head.weight"] - C.named(C.row)["head.weight"]
+            starts[C.t + 1, C.k] = W(C.received) - W(C.row)
         return loss(self, C, x, y)
 
     monkeypatch.setattr(FedRD, "loss", spy)

@@ -70,12 +70,7 @@ def test_three_rounds() -> None:
 
     def turn(G: plain.Tensors, k: int, t: int) -> plain.Tensors:
         torch.manual_seed(key(0, "dropout", t, k))
-        return plain.trained(
-            f,
-            G,
-            k,
-            t,
-            lambda P, x, y: plain.cross_entropy(plain.head(P, plain.feature(P, x, True, layer)), y),
-        )
+        objective = lambda P, x, y: plain.cross_entropy(plain.logits(P, x, True, layer), y)  # noqa: E731
+        return plain.trained(f, G, k, t, objective)
 
     assert plain.differs(f, plain.averaged(f, turn)) < 1e-8

@@ -84,7 +84,7 @@ def test_an_update_that_is_not_finite_is_named_by_round_unit_and_client(consensu
     class Diverges(fdse.FDSE):
         def end(self, C: Client) -> None:
             if C.t == 1 and C.k == 2:
-                C.named(C.row)["stages.stage2.conv.dfe.bn.weight"][0] = torch.inf
+                C.layout.named(C.row)["stages.stage2.conv.dfe.bn.weight"][0] = torch.inf
 
     diverges = Diverges(fdse.Params(consensus=consensus))
     with pytest.raises(FedshiftError) as raised:

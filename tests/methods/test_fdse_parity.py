@@ -89,10 +89,8 @@ def test_consistency_follows_the_reference() -> None:
     goal = [[ref.given(f"global_{kind}.{i}") for i in (0, 1)] for kind in ("mean", "var")]
     own = [[ref.given(f"running_{kind}_before.{i}") for i in (0, 1)] for kind in ("mean", "var")]
     assert ref.given("gamma") == KEEP
-    new = [
-        running(row_of(before), row_of(list(now)))
-        for before, now in zip(own, zip(*batch, strict=True), strict=True)
-    ]
+    pairs = zip(own, zip(*batch, strict=True), strict=True)
+    new = [running(row_of(before), row_of(list(now))) for before, now in pairs]
     layers = consistency(*new, *map(row_of, goal), channels=channels(3, 5))
     weights = depth_weights(torch.arange(2, dtype=torch.float64), ref.given("beta"))
     ref.equals("weights", weights)

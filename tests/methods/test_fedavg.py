@@ -56,7 +56,6 @@ LOCAL = {"batch": 4, "lr": 0.05, "momentum": 0.9, "epochs": 2, "weight_decay": 1
 def test_three_rounds(weights: str, rule: str) -> None:
     run: dict[str, Any] = {**plain.PARTIAL, "weights": weights}
     f = plain.federation(spec(local={**LOCAL, "batch_rule": rule}, federation=run), method("fedavg"))
-    G = plain.averaged(
-        f, lambda G, k, t: plain.trained(f, G, k, t), {"size": plain.by_size, "uniform": plain.equal}[weights]
-    )
+    by = plain.by_size if weights == "size" else plain.equal
+    G = plain.averaged(f, lambda G, k, t: plain.trained(f, G, k, t), by)
     assert plain.differs(f, G) < 1e-9

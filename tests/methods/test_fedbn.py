@@ -82,8 +82,6 @@ def test_three_rounds() -> None:
             own[k] = {name: P[name] for name in kept}
     finish(f)
     for k, mine in enumerate(own):
-        row = f.state.row.clone()
-        row[f.state.private.at] = f.state.own[k]
-        assert plain.far(plain.named(f, row), G | mine) < 1e-9
+        assert plain.far(plain.kept(f, k), G | mine) < 1e-9
     unseen = {name: torch.stack([mine[name] for mine in own]).mean(0) for name in kept}
     assert plain.far(plain.named(f, f.method.unseen(f.server)[0]), G | unseen) < 1e-9

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import Tensor
 
 from fedshift.experiments.load import preset
-from fedshift.federation.loop import Federation
 from fedshift.methods.fedgma import agreement, bench_mask, mask, next_model
 from fedshift.storage.workspace import Workspace
-from fedshift.testing.toys import method, small, spec, trained
+from fedshift.testing.toys import method, spec
 from tests.conftest import ROOT
 from tests.methods import plain
 from tests.reference import Reference
-from tests.tolerance import assert_rounded
-
-ONE_ROUND = spec(federation={"rounds": 1})
 
 
 @pytest.mark.parity
@@ -64,28 +59,6 @@ def test_masks_by_hand() -> None:
     assert bench_mask(A, 0.5).tolist() == pytest.approx([0, 0, 1 / 3])
 
 
-def played(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> tuple[Tensor, Tensor]:
-    """Run one round: the row before it, and the clients' rows."""
-    before = federation.server.row.clone()
-    return before, torch.stack([row for _, row in trained(federation, monkeypatch)])
-
-
-@pytest.mark.parametrize("bench_bug", [False, True])
-def test_parameters_are_masked_and_statistics_averaged(
-    bench_bug: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Sizes 16, 6 and 14 weigh the step and not the signs."""
-    federation = small(ONE_ROUND, method("fedgma", tau=0.5, eta=0.7, bench_bug=bench_bug))
-    before, rows = played(federation, monkeypatch)
-    W, B, p = federation.layout.W, federation.layout.B, torch.tensor([16.0, 6, 14]) / 36
-    A = (rows - before)[:, W].sign().sum(0).abs() / 3
-    assert 0.1 < (A < 0.5).float().mean() < 0.9
-    factor = 0.5 * (A >= 0.5) * (1 - A) if bench_bug else 0.7 * torch.where(A >= 0.5, 1.0, A)
-    expected = before[W] + factor * (p @ (rows - before)[:, W])
-    assert_rounded(federation.server.row[W], expected, torch.cat([before[None], p[:, None] * rows])[:, W])
-    assert_rounded(federation.server.row[B], p @ rows[:, B], p[:, None] * rows[:, B])
-
-
 # Three rounds of FedGMA, one of three unequal clients at rest, against the same rounds written out.
 LOCAL = {"batch": 5, "lr": 0.05, "momentum": 0.9, "epochs": 2, "weight_decay": 1e-2}
 TAU, ETA = 0.4, 0.7
@@ -95,9 +68,8 @@ TAU, ETA = 0.4, 0.7
 @plain.doubles()
 def test_three_rounds(bench_bug: bool) -> None:
     """Signs count the same for all clients, steps by size."""
-    f = plain.federation(
-        spec(local=LOCAL, federation=plain.PARTIAL), method("fedgma", tau=TAU, eta=ETA, bench_bug=bench_bug)
-    )
+    run, chosen_by = spec(local=LOCAL, federation=plain.PARTIAL), {"tau": TAU, "eta": ETA}
+    f = plain.federation(run, method("fedgma", **chosen_by, bench_bug=bench_bug))
     G = plain.named(f, f.state.row)
     for t in range(plain.PARTIAL["rounds"]):
         chosen = plain.active(f, t)

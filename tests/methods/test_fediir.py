@@ -21,9 +21,8 @@ def test_the_head_gradient_keeps_double_precision() -> None:
     y = torch.randint(0, 2, (7,), generator=rng)  # nobody of the last class
     weight, bias = weight.requires_grad_(), bias.requires_grad_()
     logits = F.linear(z, weight, bias)
-    reference = torch.cat(
-        [g.flatten() for g in torch.autograd.grad(F.cross_entropy(logits, y), (weight, bias))]
-    )
+    both = torch.autograd.grad(F.cross_entropy(logits, y), (weight, bias))
+    reference = torch.cat([g.flatten() for g in both])
     ours = head_gradient(z, logits.detach(), y)
     assert (ours - reference).abs().max() < 1e-14
     half = head_gradient(z.bfloat16(), logits.detach().bfloat16(), y)
@@ -55,9 +54,7 @@ def measured(f: Federation, G: plain.Tensors, k: int) -> Tensor:
     P = plain.copied(G)
     plain.leaves(P)
     x, y = f.worker.samples.take(f.clients[k].train)
-    return gradient(
-        plain.cross_entropy(plain.head(P, plain.feature(P, plain.pixels(x), False)), y), P
-    ).detach()
+    return gradient(plain.cross_entropy(plain.logits(P, plain.pixels(x), False), y), P).detach()
 
 
 @plain.doubles()
@@ -71,7 +68,7 @@ def test_three_rounds() -> None:
         mean = EMA * mean + (1 - EMA) * new
 
         def loss(P: plain.Tensors, x: Tensor, y: Tensor, goal: Tensor = mean) -> Tensor:
-            task = plain.cross_entropy(plain.head(P, plain.feature(P, x, True)), y)
+            task = plain.cross_entropy(plain.logits(P, x, True), y)
             return task + PEN * (gradient(task, P) - goal).square().sum()
 
         G = plain.average([plain.trained(f, G, k, t, loss) for k in chosen], plain.equal(chosen))

@@ -176,15 +176,6 @@ def test_a_client_of_two_domains_has_the_rare_classes_of_both(project: Path) -> 
         assert client.few_shot == tuple(both)
 
 
-def test_classes_that_nobody_made_rare_are_not_weighted(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    weighted, federation = recorded(fedrd, "debiased_cross_entropy", monkeypatch), divided(project)
-    assert [client.few_shot for client in federation.clients] == [(), (), ()]
-    finish(federation)
-    assert not weighted
-
-
 # Three rounds of FedRD, one of three unequal clients at rest, against the same rounds written out from the paper, in fp64 and without the method's functions.
 LOCAL = {
     "batch": 5, "lr": 0.02, "momentum": 0.9, "epochs": 2, "batch_rule": "drop_last", "weight_decay": 5e-3,

@@ -64,11 +64,8 @@ def objective(P: plain.Tensors, x: Tensor, y: Tensor, squared: bool) -> Tensor:
     C, r = P[f"{OWN}scale"], torch.log1p(torch.exp(P[f"{OWN}raw"]))[y]
     kl = torch.log(r / (C * sigma)) + ((C * sigma) ** 2 + (C * mu - P[f"{OWN}mu"][y]) ** 2) / (2 * r**2) - 0.5
     squares = z.square().sum(1)
-    return (
-        plain.cross_entropy(out, y)
-        + L2R * (squares if squared else squares.sqrt()).mean()
-        + CMI * kl.sum(1).mean()
-    )
+    l2r = (squares if squared else squares.sqrt()).mean()
+    return plain.cross_entropy(out, y) + L2R * l2r + CMI * kl.sum(1).mean()
 
 
 @pytest.mark.parametrize("squared", [False, True])
@@ -90,23 +87,17 @@ def test_three_rounds(squared: bool) -> None:
                 loss = objective(P, x.double(), y, squared)
                 g = dict(zip(names, torch.autograd.grad(loss, [P[name] for name in names]), strict=True))
                 length = torch.cat([g[name].flatten() for name in names if OWN not in name]).norm()
+                scale = min(1.0, 1 / (float(length) + 1e-6))
                 for name in names:
-                    one, m = (
-                        (g[name], 0.9)
-                        if OWN in name
-                        else (g[name] * min(1.0, 1 / (float(length) + 1e-6)), 0.5)
-                    )
+                    one, m = (g[name], 0.9) if OWN in name else (g[name] * scale, 0.5)
                     w = P[name].detach()
                     step = one + LOCAL["weight_decay"] * w
                     momentum[name] = m * momentum[name] + step if name in momentum else step
                     P[name] = w - LOCAL["lr"] * momentum[name]
             own[k] = {name: P[name] for name in own[k]}
             up.append(P)
-        G |= {
-            name: value for name, value in plain.average(up, plain.by_size(chosen)).items() if OWN not in name
-        }
+        mean = plain.average(up, plain.by_size(chosen))
+        G |= {name: value for name, value in mean.items() if OWN not in name}
     finish(f)
     for k, mine in enumerate(own):
-        row = f.state.row.clone()
-        row[f.state.private.at] = f.state.own[k]
-        assert plain.far(plain.named(f, row), G | mine) < 5e-5  # the engine is in fp32 here
+        assert plain.far(plain.kept(f, k), G | mine) < 5e-5  # the engine is in fp32 here

@@ -143,10 +143,8 @@ def test_latents_are_those_of_100_training_images_and_all_of_validation_written_
         low, high = (pick((0, 2, 3), keepdim=True) for pick in (images.amin, images.amax))
         shapes = {name: one.shape for name, one in hfedf.Autoencoder(2).named_parameters()}
         parts = start.split([shape.numel() for shape in shapes.values()])
-        P = {
-            name: part.view(shape).clone().requires_grad_()
-            for (name, shape), part in zip(shapes.items(), parts, strict=True)
-        }
+        views = [part.view(one) for one, part in zip(shapes.values(), parts, strict=True)]
+        P = {name: view.clone().requires_grad_() for name, view in zip(shapes, views, strict=True)}
         adam = torch.optim.Adam(P.values(), lr=1e-3)
         for _ in range(3):
             for x in ((images - low) / (high - low)).split(20):

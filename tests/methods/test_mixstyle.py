@@ -8,9 +8,8 @@ from torch import Tensor
 from torch.distributions import Beta
 
 from fedshift.federation.batches import generator, key
-from fedshift.methods import mixstyle as module
 from fedshift.methods.mixstyle import mixstyle
-from fedshift.testing.toys import finish, method, small, spec
+from fedshift.testing.toys import method, spec
 from tests.methods import plain
 from tests.reference import Reference
 
@@ -20,19 +19,6 @@ def test_stored_draws() -> None:
     ref = Reference("mixstyle_dsu.npz")
     share = ref.given("lmda").flatten()
     ref.equals("mixstyle", mixstyle(ref.given("x"), share, ref.given("perm")))
-
-
-def test_probability_one_mixes_after_every_stage_in_training_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[tuple[int, ...]] = []
-
-    def spy(x: Tensor, share: Tensor, partner: Tensor) -> Tensor:
-        seen.append(tuple(x.shape[1:]))
-        return mixstyle(x, share, partner)
-
-    monkeypatch.setattr(module, "mixstyle", spy)
-    federation = small(spec(federation={"rounds": 1}), method("mixstyle", p=1.0), clients=1)
-    finish(federation)
-    assert seen == [(16, 16, 16), (32, 8, 8), (64, 4, 4)] * 2  # two batches; evaluation is as without
 
 
 # Three rounds of MixStyle, one of three unequal clients at rest, against the same rounds written out; what is drawn, in the same order.
@@ -60,12 +46,7 @@ def test_three_rounds() -> None:
         def after(s: int, x: Tensor) -> Tensor:
             return mixed(x) if s < 4 and float(torch.rand((), generator=coins)) < 0.6 else x
 
-        return plain.trained(
-            f,
-            G,
-            k,
-            t,
-            lambda P, x, y: plain.cross_entropy(plain.head(P, plain.feature(P, x, True, after)), y),
-        )
+        objective = lambda P, x, y: plain.cross_entropy(plain.logits(P, x, True, after), y)  # noqa: E731
+        return plain.trained(f, G, k, t, objective)
 
     assert plain.differs(f, plain.averaged(f, turn)) < 1e-8

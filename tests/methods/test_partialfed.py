@@ -61,10 +61,8 @@ def gate_phase(f: Federation, G: plain.Tensors, own: plain.Tensors, gates: Tenso
         mixed = chosen_layers(G, own, hard)
         fixed = chosen_layers(G, own, hard.detach())
         mixed = {name: fixed[name] if "running" in name else value for name, value in mixed.items()}
-        (slope,) = torch.autograd.grad(
-            plain.cross_entropy(plain.logits(mixed, plain.pixels(x), False), y), leaf
-        )
-        gates = gates - HP["lr"] * slope
+        loss = plain.cross_entropy(plain.logits(mixed, plain.pixels(x), False), y)
+        gates = gates - HP["lr"] * torch.autograd.grad(loss, leaf)[0]
     return gates
 
 

@@ -34,10 +34,8 @@ def test_three_rounds(clip: float) -> None:
     W, B = f.layout.W, f.layout.B
     h, row, momentum = f.state.slots["h"].clone(), f.state.row.clone(), torch.zeros(())
     for t in range(plain.PARTIAL["rounds"]):
-        for i in (
-            plain.active(f, t)[j]
-            for j in torch.randperm(len(plain.active(f, t)), generator=generator(run.seed, "order", t))
-        ):
+        chosen, order = plain.active(f, t), generator(run.seed, "order", t)
+        for i in (chosen[j] for j in torch.randperm(len(chosen), generator=order)):
             leaf = h.clone().requires_grad_()
             phi = plain_hypernet.generated(leaf, i, 3, 1, f.layout.P)
             received = row.clone()

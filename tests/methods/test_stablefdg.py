@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from fedshift.common.registry import get
 from fedshift.federation import loop
@@ -18,7 +17,7 @@ from fedshift.federation.layout import initial
 from fedshift.federation.loop import Federation, cross_entropy
 from fedshift.federation.method import Method
 from fedshift.methods.stablefdg import Params, Steps
-from fedshift.methods.stablefdg.attention import attention, highlighted, partners
+from fedshift.methods.stablefdg.attention import partners
 from fedshift.methods.stablefdg.styles import any_samples, farthest, oversampled, ring, seeds
 from fedshift.models.layers.style import style
 from fedshift.testing.toys import finish, images, method, small, spec
@@ -40,9 +39,7 @@ def steps(labels: list[int], phi: Tensor | None = None, **hp: Any) -> Steps:
 
 
 def cost(federation: Federation, name: str) -> list[float]:
-    return [
-        row["value"] for row in federation.records.rows if row["stage"] == "cost" and row["metric"] == name
-    ]
+    return [row["value"] for row in federation.records.rows if row["metric"] == name]
 
 
 @pytest.mark.parametrize(("clients", "m"), [(2, 1), (3, 1), (10, 1), (10, 3), (3, 5)])
@@ -121,14 +118,6 @@ def test_ties_and_sources_are_drawn() -> None:
     assert set(any_samples(4, 100, rng()).tolist()) == {0, 1, 2, 3}
 
 
-def test_a_batch_grows_once_with_its_labels() -> None:
-    made = steps([0, 0, 0, 1, 1, 2], size=5)
-    x = made.explore(maps(6, 2, 4, 4))
-    assert len(made.explore(x)) == len(made.y) == 11 and made.y.equal(made.labels)
-    assert len(steps([0, 1], size=0).explore(maps(2, 2, 4, 4))) == 2
-    assert len(steps([0, 1], p=0.0).explore(maps(2, 2, 4, 4))) == 2
-
-
 def test_a_partner_is_the_next_other_image_of_the_class() -> None:
     """Rows 0, 2 and 5 show one image, 1 and 3 another; 4 is a second one of their class, 6 of a third class."""
     labels, source = torch.tensor([0, 1, 0, 1, 1, 0, 2]), torch.tensor([0, 1, 0, 1, 4, 0, 6])
@@ -159,15 +148,6 @@ def test_queries_are_ones_own_or_anothers() -> None:
     for kind, expected in used.items():
         got = method("stablefdg", attention=kind).queries(None, steps([0, 1, 0, 1]), own)
         torch.testing.assert_close(got, expected)
-
-
-def test_evaluation_is_self_attention_with_doubled_features() -> None:
-    model = method("stablefdg").model(get("models", "digits_cnn")(3, 32)).eval()
-    x = torch.randn(5, 3, 32, 32, generator=rng())
-    z, out = model.body(x), model(x)
-    k, q = (F.normalize(one(z).flatten(2), dim=1) for one in (model.neck.key, model.neck.query))
-    expected = torch.cat([z.mean((2, 3)), highlighted(attention(q.mean(2), k), z)], 1)
-    torch.testing.assert_close(out.feature, expected)
 
 
 def test_bytes_are_the_model_and_one_style() -> None:
@@ -223,9 +203,8 @@ def test_the_loss_sees_the_enlarged_batch(hp: dict[str, Any], sizes: set[int]) -
 
 
 def test_everything_off_is_fedavg_bit_for_bit() -> None:
-    run = spec(
-        local={"momentum": 0.9, "optimizer_state": "persist", "clip": 5.0}, federation={"weights": "uniform"}
-    )
+    local = {"momentum": 0.9, "optimizer_state": "persist", "clip": 5.0}
+    run = spec(local=local, federation={"weights": "uniform"})
     ours = finish(small(run, method("stablefdg", p=0.0, attention="none")))
     fedavg = finish(small(run, method("fedavg")))
     assert ours.state.row.equal(fedavg.state.row)

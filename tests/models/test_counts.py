@@ -120,13 +120,6 @@ def test_parameters_multiply_adds_and_maps(name, px, parameters, macs, shapes):
     assert shapes is None or maps(model, px) == shapes
 
 
-def test_alexnet_state():
-    state = meta("alexnet_bn", 10, 256).state_dict()
-    assert round(sum(t.numel() * t.element_size() for t in state.values()) / 2**20, 3) == 49.517
-    statistics = [t.numel() for key, t in state.items() if "running" in key]
-    assert len(statistics) == 14 and sum(statistics) == 6_400
-
-
 def test_vit_is_made_of_whole_patches():
     with pytest.raises(FedshiftError, match="100 px are no whole number of patches"):
         meta("vit_small", 7, 100)

@@ -17,27 +17,13 @@ from fedshift.models.layers.blocks import ConvBlock, LinearBlock
 from tests.reference import Reference
 
 FIRST = Decomposition(padding="v1")
-
-
 SECOND = Decomposition(activation="none", fc_identity=True, concat_bias="shared", padding="head")
 
 
 NAMES = {
-    "v1": {
-        "dfe.conv": "Vshare",
-        "dse.bn": "norm_V",
-        "dse.conv": "Up",
-        "dse.bias.bias": "Vbias",
-        "dfe.bn": "bn",
-    },
-    "head": {
-        "dfe.conv": "dfe_conv",
-        "dse.bn": "dse_bn",
-        "dse.conv": "dse_conv",
-        "dfe.bias.bias": "dfe_bias",
-        "dfe.bn": "dfe_bn",
-    },
-}
+    "v1": {"dfe.conv": "Vshare", "dse.bn": "norm_V", "dse.conv": "Up", "dse.bias.bias": "Vbias", "dfe.bn": "bn"},
+    "head": {"dfe.conv": "dfe_conv", "dse.bn": "dse_bn", "dse.conv": "dse_conv", "dfe.bias.bias": "dfe_bias", "dfe.bn": "dfe_bn"},
+}  # fmt: skip
 
 
 def block(outputs: int, how: Decomposition, linear: bool = False) -> DSEBlock:
@@ -69,10 +55,8 @@ def parameters(model: nn.Module) -> int:
 def test_released_blocks(release: str, kind: str) -> None:
     """Forward in training and evaluation, and the statistics that a batch leaves."""
     ref, case = Reference("fdse_block.npz"), f"{release}{kind}"
-    how = (
-        FIRST if release == "v1" else Decomposition(activation="none", fc_identity=True, concat_bias="shared")
-    )
-    made = block(4, how, linear=kind == "lin").double()
+    second = Decomposition(activation="none", fc_identity=True, concat_bias="shared")
+    made = block(4, FIRST if release == "v1" else second, linear=kind == "lin").double()
 
     def theirs(ours: str) -> str:
         prefix = next(prefix for prefix in NAMES[release] if ours.startswith(prefix))

@@ -26,12 +26,7 @@ SIDES = {
 }  # fmt: skip
 
 
-THEIRS = {
-    "resnet18": "resnet18",
-    "resnet50": "resnet50",
-    "mobilenet": "mobilenet_v2",
-    "densenet": "densenet121",
-}
+THEIRS = {"resnet18": "resnet18", "resnet50": "resnet50", "mobilenet": "mobilenet_v2", "densenet": "densenet121"}  # fmt: skip
 
 
 # The weight whose drift FedRD measures: layer1.1.conv2 of ResNets in its code, the last weight of stage 1 elsewhere.

@@ -15,12 +15,7 @@ from fedshift.methods.hfedf.hypernet import Hypernetwork, generate, pullback
 
 @pytest.mark.parametrize(
     ("classes", "hidden", "size"),
-    [
-        (7, 4, 47_345_902),
-        (65, 4, 48_106_108),
-        (5, 4, 47_319_688),
-        (7, 3, 47_345_902 - 2_550),
-    ],
+    [(7, 4, 47_345_902), (65, 4, 48_106_108), (5, 4, 47_319_688), (7, 3, 47_345_902 - 2_550)],
 )
 def test_sizes_of_table_8(classes: int, hidden: int, size: int) -> None:
     with torch.device("meta"):
@@ -39,12 +34,8 @@ def test_gradients_in_factors_equal_autograd(hidden: int, clients: list[int]) ->
     net, rng = Hypernetwork(4, 2, hidden, 37), torch.Generator().manual_seed(0)
     h = net.draw(rng, torch.float64).requires_grad_()
     v = torch.randn(len(clients), 37, dtype=torch.float64, generator=rng)
-    full = torch.stack(
-        [
-            torch.autograd.grad(generate(net, h, client) @ one, h)[0]
-            for client, one in zip(clients, v, strict=True)
-        ]
-    )
+    products = [generate(net, h, client) @ one for client, one in zip(clients, v, strict=True)]
+    full = torch.stack([torch.autograd.grad(product, h)[0] for product in products])
     pulled = pullback(net, h.detach(), clients, v)
     weights = torch.rand(len(clients), dtype=torch.float64, generator=rng)
     torch.testing.assert_close(pulled.gram(), full @ full.T, rtol=1e-12, atol=1e-12)

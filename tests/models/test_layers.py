@@ -13,13 +13,10 @@ from fedshift.data.renderings import ccst as adain
 from fedshift.methods.fdse.block import Decomposition, decompose
 from fedshift.methods.fdse.consistency import BatchMoments
 from fedshift.methods.hfedf.autoencoder import Autoencoder
-from fedshift.methods.stablefdg.attention import (
-    ConvolutionHighlighter,
-    Highlighter,
-)
+from fedshift.methods.stablefdg.attention import ConvolutionHighlighter, Highlighter
 from fedshift.models.layers.blocks import AdaptiveAverage, ConvBlock, GlobalAverage, LinearBlock
 from fedshift.models.layers.style import adain as restyled
-from fedshift.models.layers.style import shares, style, widened
+from fedshift.models.layers.style import style, widened
 from tests.models import plain
 from tests.models.test_forward import held_to, images, scattered
 
@@ -192,9 +189,8 @@ def test_equals_adaptive_average_pooling(height, width, side):
     ours, theirs = AdaptiveAverage(side)(x), nn.AdaptiveAvgPool2d(side)(x)
     torch.testing.assert_close(ours, theirs)
     weights = torch.randn_like(ours)
-    torch.testing.assert_close(
-        torch.autograd.grad((ours * weights).sum(), x), torch.autograd.grad((theirs * weights).sum(), x)
-    )
+    ours, theirs = (torch.autograd.grad((one * weights).sum(), x) for one in (ours, theirs))
+    torch.testing.assert_close(ours, theirs)
 
 
 def features(*shape: int) -> Tensor:
@@ -211,11 +207,6 @@ def test_style_is_over_space_by_sample_and_channel(form: str, sigma: float) -> N
     assert got.sigma[:, 0].tolist() == pytest.approx([got.sigma[0, 0].item()] * 2)
 
 
-def test_two_pixels_have_an_unbiased_variance() -> None:
-    x = torch.tensor([1.0, 4.0], dtype=torch.float64).view(1, 1, 1, 2)
-    assert style(x, "official").sigma.item() == pytest.approx((4.5 + 1e-6) ** 0.5, abs=1e-12)
-
-
 def test_one_sample_and_one_pixel_stay_finite() -> None:
     x = features(1, 3, 1, 1).requires_grad_()
     for form in ("biased", "official"):
@@ -224,11 +215,3 @@ def test_one_sample_and_one_pixel_stay_finite() -> None:
         (gradient,) = torch.autograd.grad(out.sum(), x)
         assert out.isfinite().all()
         assert gradient.isfinite().all()
-
-
-def test_shares_are_beta_draws() -> None:
-    torch.manual_seed(0)
-    drawn = shares(20_000, 0.1, torch.device("cpu"))
-    assert drawn.shape == (20_000,)
-    assert drawn.mean().item() == pytest.approx(0.5, abs=0.02)
-    assert drawn.var().item() == pytest.approx(0.25 / 1.2, abs=0.01)  # a b / ((a + b)^2 (a + b + 1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,17 @@ def read_tensors(path: Path, cure: str) -> tuple[dict[str, Tensor], dict[str, st
             return tensors, file.metadata() or {}
     except SafetensorError as error:
         raise Damaged(path, f"is not whole: {error}", cure) from None
+
+
+def on_host(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """The same in fp64 on the host, by one transfer of all that are on a device."""
+    away = [tensor for tensor in tensors if tensor.device.type != "cpu"]
+    moved = torch.cat([tensor.flatten().double() for tensor in away]).cpu() if away else torch.empty(0)
+    parts = iter(moved.split([tensor.numel() for tensor in away]))
+    return [
+        tensor.double() if tensor.device.type == "cpu" else next(parts).view(tensor.shape)
+        for tensor in tensors
+    ]
 
 
 DRAWS = frozenset({Tensor.normal_, Tensor.uniform_})  # all initialisations draw by one of them

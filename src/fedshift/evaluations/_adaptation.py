@@ -4,9 +4,9 @@ on.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Annotated
 
 import pyarrow as pa
@@ -19,7 +19,6 @@ from fedshift.federation.evaluate import evaluate
 from fedshift.federation.evaluator import TARGET
 from fedshift.federation.layout import Layout, Network
 from fedshift.federation.records import KEYS, SCHEMA
-from fedshift.federation.samples import Samples
 from fedshift.spec.block import MOST
 
 Batches = Callable[[int], Iterator[Tensor]]
@@ -28,9 +27,7 @@ BEFORE, AFTER = "post_agg", "adapted"  # stages
 
 
 class Adaptation(Evaluation):
-    """Accuracy and loss on the held-out domain, before and after: means over the models that the method has
-    for it, as records of a run.
-    """
+    """Records of accuracy and loss on the held-out domain, before and after: means over a method's models."""
 
     columns = {name: SCHEMA.field(name).type for name in SCHEMA.names if name not in KEYS}
     adapts = True
@@ -44,19 +41,15 @@ class Adaptation(Evaluation):
         raise NotImplementedError
 
     def rows(self, run: Trained) -> Iterator[Row]:
-        held = [
-            (model.row, index)
-            for model in run.models()
-            for client, _, index in model.sets
-            if client == TARGET and len(index)
-        ]
+        every = [(model.row, *named) for model in run.models() for named in model.sets]
+        held = [(row, index) for row, client, _, index in every if client == TARGET and len(index)]
         if not held:
             what = f"the run tests no image of '{run.spec.data.target}'"
             raise FedshiftError(f"adaptation {self.name}", what, "Use --full-domain.")
         models, index = [row for row, _ in held], held[0][1]
         before = _tested(run, models, index)
         for row in models:
-            self.adapt(run.network.bind(row), run.layout, Images(run.samples, index))
+            self.adapt(run.network.bind(row), run.layout, functools.partial(unlabelled, run, index))
         after = _tested(run, models, index)
         for stage, values in ((BEFORE, before), (AFTER, after)):
             key = run.round, stage, "global", 0, TARGET, "target"
@@ -67,29 +60,18 @@ class Adaptation(Evaluation):
     @staticmethod
     def line(table: pa.Table) -> str:
         records = {(row["stage"], row["metric"]): row for row in table.to_pylist()}
-        changes = (
-            f"{metric} {records[BEFORE, metric]['value']:.4f} -> {records[AFTER, metric]['value']:.4f}"
-            for metric in ("accuracy", "loss")
-        )
+        pairs = {metric: (records[BEFORE, metric], records[AFTER, metric]) for metric in ("accuracy", "loss")}
+        changes = (f"{metric} {a['value']:.4f} -> {b['value']:.4f}" for metric, (a, b) in pairs.items())
         return f"{records[AFTER, 'loss']['n']} images: {', '.join(changes)}"
 
 
-@dataclass(frozen=True)
-class Images:
-    """The unlabelled images at positions `index`, in batches."""
-
-    samples: Samples
-    index: Tensor
-
-    def __call__(self, size: int) -> Iterator[Tensor]:
-        for part in self.index.split(size):
-            if len(part) > 1:
-                yield self.samples.evaluate(self.samples.take(part)[0])
+def unlabelled(run: Trained, index: Tensor, size: int) -> Iterator[Tensor]:
+    """The images at positions `index` in batches of `size`; a single one is left out."""
+    return (x for x, _ in run.images(index, size) if len(x) > 1)
 
 
 def _tested(run: Trained, models: list[Tensor], index: Tensor) -> dict[str, float]:
     sets = [(TARGET, "target", index)]
     scored = [evaluate(run.network, row, run.samples, sets, run.precision)[0] for row in models]
-    return {
-        name: sum(getattr(score, name) for score in scored) / len(scored) for name in ("accuracy", "loss")
-    }
+    means = zip(*((score.accuracy, score.loss) for score in scored), strict=True)
+    return dict(zip(("accuracy", "loss"), (sum(values) / len(scored) for values in means), strict=True))

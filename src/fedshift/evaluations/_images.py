@@ -45,13 +45,9 @@ def of_client(kept: Kept, client: int, splits: Sequence[str], images: int, seed:
     """Positions of a client's images: at most `images` of each of these splits, each once. Without splits:
     of the test split, of validation where the client has no test image.
     """
-    tested = any(len(index) for holder, split, index in kept.sets if (holder, split) == (client, "test"))
-    splits = splits or (["test"] if tested else ["val"])
-    parts = [
-        drawn(index, images, seed, client, split)
-        for holder, split, index in kept.sets
-        if holder == client and split in splits
-    ]
+    own = {split: index for holder, split, index in kept.sets if holder == client}
+    splits = splits or (["test"] if len(own.get("test", ())) else ["val"])
+    parts = [drawn(index, images, seed, client, split) for split, index in own.items() if split in splits]
     return torch.cat(parts).unique() if parts else torch.empty(0, dtype=torch.int64)
 
 
@@ -61,10 +57,7 @@ def unit(features: Tensor) -> Tensor:
 
 
 class Pool(NamedTuple):
-    """Images of all clients, as each client's own model sees them.
-
-    features: [n, F] of length 1; client, sample, label: [n]; domain: n names
-    """
+    """All clients' images, by their own models: features [n, F] of length 1; client, sample, label [n]."""
 
     features: Tensor
     client: Tensor

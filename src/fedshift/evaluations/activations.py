@@ -23,30 +23,21 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedshift.common.errors import unknown
-from fedshift.evaluations._images import ClientSplit, Count, of_client
-from fedshift.evaluations.base import Evaluation, Row, Stage, Trained
-from fedshift.federation.evaluate import BATCH
+from fedshift.evaluations._images import ClientSplit, OfClients, of_client
+from fedshift.evaluations.base import Evaluation, Row, Trained
 from fedshift.models.base import Model
 
 
 @dataclass(frozen=True)
-class Params:
-    """stages: of the network, from low to high, all if none; images: at most so many of a client's split;
-    seed: of the draw; splits: "val", "test"; stage: whose model
-    (fedshift.evaluations.base.Trained.of_clients).
-    """
+class Params(OfClients):
+    """stages: of the network, from low to high, all if none; splits: "val", "test"."""
 
-    stages: tuple[str, ...] = ()
-    images: Count = 100
-    seed: int = 0
     splits: tuple[ClientSplit, ...] = ("val", "test")
-    stage: Stage = "reported"
+    stages: tuple[str, ...] = ()
 
 
 class Activations(Evaluation):
-    """A row for each client and stage. place: the stage's number among those asked for, from 1; mean,
-    variance: [C] of each filter's responses.
-    """
+    """A row for each client and stage; place: the stage's number, from 1; mean, variance: [C]."""
 
     name = "activations"
     Params = Params
@@ -95,9 +86,9 @@ def responses(run: Trained, row: Tensor, index: Tensor, stages: Sequence[str]) -
         return x
 
     after = {stage: (lambda x, stage=stage: record(stage, x)) for stage in stages}
-    for part in index.split(BATCH):
+    for x, _ in run.images(index):
         with run.precision():
-            model.body(run.samples.evaluate(run.samples.take(part)[0]), after)
+            model.body(x, after)
     return {stage: torch.cat(parts) for stage, parts in found.items()}
 
 

@@ -78,15 +78,12 @@ class Attention(Evaluation):
         model, domains = run.network.bind(row).model.eval(), run.domains()
         neck = model.neck
         assert isinstance(neck, Neck)  # as `check` has asked
-        for part in index.split(BATCH):
-            pixels, y = run.samples.take(part)
-            x = run.samples.evaluate(pixels)
+        for part, (x, y) in zip(index.split(BATCH), run.images(index), strict=True):
             with run.precision():
                 z = model.body(x)
                 scores, predicted = neck.scores(z, itself).float(), model.head(neck(z)).argmax(1)
-            for sample, label, guess, weights, image in zip(
-                part.tolist(), y.tolist(), predicted.tolist(), scores, run.samples.unit(x), strict=True
-            ):
+            shown = part.tolist(), y.tolist(), predicted.tolist(), scores, run.samples.unit(x)
+            for sample, label, guess, weights, image in zip(*shown, strict=True):
                 px, packed = thumbnail(image, self.hp.px)
                 yield {
                     **place, "sample": sample, "domain": domains[sample], "label": label,

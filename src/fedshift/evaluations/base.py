@@ -55,15 +55,10 @@ class Kept(NamedTuple):
 class Trained:
     """What an evaluation sees of a finished run.
 
-    spec: its settings
-    round: whose weights these are
-    network: to be bound to a model's row; layout: what the row holds
-    samples: all images with their labels
-    precision: what the run computes in, entered around a forward pass
-    classes: their names; a label is a place among them
-    domains: gives the domain of every image, by position
-    models: gives the kept models, one after the other, made anew by each call
-    reported: which of the models that clients are tested with tables look at
+    spec: its settings; round: whose weights these are; network: to be bound to a model's row; layout: of the
+    row; samples: all images with their labels; precision: entered around a forward pass; classes: names of
+    the labels; domains: gives the domain of every image, by position; models: gives the kept models, made
+    anew by each call; reported: which of the models that clients are tested with tables show.
     """
 
     spec: RunSpec
@@ -78,25 +73,20 @@ class Trained:
     reported: Tested
 
     def sets(self, splits: Sequence[str]) -> Iterator[tuple[Row, Tensor, Tensor]]:
-        """Each kept model on each of its sets that has images: the keys of its rows, the model [P + Q], and
-        the images' positions.
-        """
+        """Each kept model on each of its sets with images: keys of its rows, model [P + Q], positions."""
         for model in self.models():
             for client, split, index in model.sets:
                 if len(index) and split in splits:
-                    key = self.round, model.stage, model.model, model.member, client, split
-                    yield dict(zip(KEYS, key, strict=True)), model.row, index
+                    yield self.key(model, client, split), model.row, index
 
     def of_clients(self, stage: Stage = "reported") -> dict[int, Kept]:
         """One model of each client, by its number: where all clients have the same, that.
 
-        stage: the one that tables look at ("post_agg" stands in where the run did not keep that), the one
-            right after local training, or the one after aggregation. Raises FedshiftError where the run kept
-            none such.
+        stage: the reported one ("post_agg" stands in where it was not kept), the one right after local
+        training, or the one after aggregation. Raises FedshiftError where the run kept none such.
         """
-        models = list(self.models())
         found: dict[int, dict[Tested, Kept]] = {}
-        for kept in models:
+        for kept in self.models():
             for client in {client for client, *_ in kept.sets if client >= 0}:
                 found.setdefault(client, {})[kept.model, kept.stage] = kept
         wanted = {
@@ -104,35 +94,37 @@ class Trained:
             "post_train": (LOCAL,),
             "post_agg": (PERSONALISED, GLOBAL),
         }[stage]
-        chosen = {
-            client: next((kept[name] for name in wanted if name in kept), None)
-            for client, kept in sorted(found.items())
-        }
-        models_of = {client: kept for client, kept in chosen.items() if kept}
-        if not models_of:
+        chosen: dict[int, Kept] = {}
+        for client, tested in sorted(found.items()):
+            if fitting := [tested[name] for name in wanted if name in tested]:
+                chosen[client] = fitting[0]
+        if not chosen:
             what = f"kept no model of its clients at the stage '{stage}'"
             cure = "Train it with evaluation.keep: clients."
             if self.round == 0:
                 what = f"reports its start, where no client has a model of the stage '{stage}'"
                 cure = "Train more rounds, or ask for the stage 'reported'."
             raise FedshiftError("evaluation", what, cure)
-        return models_of
+        return chosen
 
     def key(self, kept: Kept, client: int | None, split: str | None) -> Row:
         """The keys of a row about a model on a client's images; None: about all clients together."""
         values = self.round, kept.stage, kept.model, kept.member, client, split
         return dict(zip(KEYS, values, strict=True))
 
+    def images(self, index: Tensor, size: int = BATCH) -> Iterator[tuple[Tensor, Tensor]]:
+        """Images as a model sees them, and labels, at positions `index` in batches of `size`."""
+        for part in index.split(size):
+            pixels, y = self.samples.take(part)
+            yield self.samples.evaluate(pixels), y
+
     @torch.no_grad()
     def outputs(self, row: Tensor, index: Tensor) -> Iterator[tuple[Out, Tensor]]:
-        """Features and logits in fp32, and the labels, of the images at positions `index` in batches: a model
-        as the run tests it.
-        """
+        """Features and logits in fp32, and labels, of the images at positions `index`, in batches."""
         model = self.network.bind(row).model.eval()
-        for part in index.split(BATCH):
-            pixels, y = self.samples.take(part)
+        for x, y in self.images(index):
             with self.precision():
-                feature, logits = model(self.samples.evaluate(pixels))
+                feature, logits = model(x)
             yield Out(feature.float(), logits.float()), y
 
 

@@ -19,9 +19,7 @@ from fedshift.evaluations.base import Evaluation, Row, Trained
 
 
 def linear_cka(x: Tensor, y: Tensor) -> float:
-    """|Y^T X|^2 / (|X^T X| |Y^T Y|), Frobenius, of x [n, F] and y [n, G] less their means over the images;
-    NaN where one of them is constant.
-    """
+    """|Y^T X|^2 / (|X^T X| |Y^T Y|), Frobenius, of centred x [n, F], y [n, G]; NaN where one is constant."""
     x, y = (part.double() - part.double().mean(0) for part in (x, y))
     return float((y.T @ x).square().sum() / ((x.T @ x).norm() * (y.T @ y).norm()))
 
@@ -38,10 +36,8 @@ class CKA(Evaluation):
         hp, models = self.hp, run.of_clients(self.hp.stage)
         parts = [of_client(kept, k, hp.splits, hp.images, hp.seed) for k, kept in models.items()]
         index = torch.cat(parts)
-        features = {
-            client: torch.cat([out.feature for out, _ in run.outputs(kept.row, index)])
-            for client, kept in models.items()
-        }
+        outputs = {client: run.outputs(kept.row, index) for client, kept in models.items()}
+        features = {client: torch.cat([out.feature for out, _ in made]) for client, made in outputs.items()}
         for client, other in itertools.combinations(models, 2):
             alike = linear_cka(features[client], features[other])
             place = run.key(models[client], client, None)

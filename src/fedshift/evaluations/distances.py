@@ -29,9 +29,7 @@ class Params(OfClients):
 
 
 class Distances(NamedTuple):
-    """Means over pairs of images, NaN without a pair. inter: of two classes; intra: of a class; domains: of a
-    class, from two domains.
-    """
+    """Means over pairs, NaN without one: of two classes, of one class, of one class in two domains."""
 
     inter: float
     intra: float

@@ -48,9 +48,8 @@ class FDSEAdaption(Adaptation):
     @classmethod
     def check(cls, model: Model, where: object) -> None:
         if not _blocks(model):
-            raise FedshiftError(
-                where, "the model has no DSE module to adapt", "Choose a run of the method fdse."
-            )
+            cure = "Choose a run of the method fdse."
+            raise FedshiftError(where, "the model has no DSE module to adapt", cure)
 
     def adapt(self, network: Network, layout: Layout, batches: Batches) -> None:
         model = network.model.eval().requires_grad_(False)

@@ -27,9 +27,7 @@ class Params:
 
 
 class Features(Evaluation):
-    """A row for each image. sample: its position in the decoded images; feature: [F], the head's input, in
-    fp32.
-    """
+    """A row for each image. sample: its position in the decoded images; feature: [F], the head's input."""
 
     name = "features"
     Params = Params

@@ -34,9 +34,8 @@ class FedBNAdaption(Adaptation):
     @classmethod
     def check(cls, model: Model, where: object) -> None:
         if not _norms(model):
-            raise FedshiftError(
-                where, f"{model.name} has no batch normalisation to adapt", "Test it as it is."
-            )
+            what = f"{model.name} has no batch normalisation to adapt"
+            raise FedshiftError(where, what, "Test it as it is.")
 
     @torch.no_grad()
     def adapt(self, network: Network, layout: Layout, batches: Batches) -> None:

@@ -19,28 +19,23 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fedshift.common.errors import FedshiftError
-from fedshift.evaluations._images import ClientSplit, Count, of_client
+from fedshift.evaluations._images import of_client
+from fedshift.evaluations.activations import Params as OfStages
 from fedshift.evaluations.activations import named, responses
 from fedshift.evaluations.attention import thumbnail
-from fedshift.evaluations.base import Evaluation, Row, Stage, Trained
+from fedshift.evaluations.base import Evaluation, Row, Trained
 from fedshift.federation.batches import generator
 from fedshift.models.base import Model
 
 
 @dataclass(frozen=True)
-class Params:
-    """stages: of the network, all if none; filters: of each; top: patches of each filter; images: at most so
-    many of a client's split are searched; seed: which images and filters; splits: "val", "test"; stage: whose
-    model (fedshift.evaluations.base.Trained.of_clients); px: side of the patches that are kept.
+class Params(OfStages):
+    """filters: of each stage; top: patches of each filter; seed: which images and filters; px: side of the
+    patches that are kept.
     """
 
-    stages: tuple[str, ...] = ()
     filters: int = 4
     top: int = 3
-    images: Count = 100
-    seed: int = 0
-    splits: tuple[ClientSplit, ...] = ("val", "test")
-    stage: Stage = "reported"
     px: int = 32
 
 
@@ -96,10 +91,8 @@ class _Highest(nn.Module):
 
 
 def gradients(model: Model, stage: str, unit: int, x: Tensor) -> Tensor:
-    """Guided backpropagation of a filter's highest value to the images x [B, 3, h, w]: backward through a
-    ReLU a gradient passes where the forward value is positive and it is positive itself.
-
-    Raises FedshiftError where captum is not installed.
+    """Guided backpropagation of a filter's highest value to the images x [B, 3, h, w]: through a ReLU,
+    positive gradients pass back where the forward value is positive. Raises FedshiftError without captum.
     """
     try:
         from captum.attr import GuidedBackprop

@@ -27,9 +27,7 @@ class Params(OfClients):
 
 
 class TSNE(Evaluation):
-    """A row for each image. sample: its position in the decoded images; class: its name; x, y: its place on
-    the map, without a unit.
-    """
+    """A row for each image. sample: its position in the decoded images; x, y: its place on the map."""
 
     name = "tsne"
     Params = Params

@@ -14,9 +14,7 @@ from fedshift.spec import Local
 
 @dataclass(frozen=True)
 class Batches:
-    """The batches of one client in one round: `order` [M] positions into its training samples; `cuts`:
-    (epoch, start, stop).
-    """
+    """The batches of one client's round. order: [M] positions in its data; cuts: (epoch, start, stop)."""
 
     order: Tensor
     cuts: list[tuple[int, int, int]]
@@ -25,9 +23,8 @@ class Batches:
 def schedule(n: int, local: Local, seed: int, t: int, client: int, batch_norm: bool) -> Batches:
     """Batches of round `t` for a client with `n` samples, by `local.batch_rule` (docs/design.md, C7).
 
-    wrap: epochs * ceil(n / B) batches of B, shuffled passes end to end, a remainder dropped at the end of
-        each pass;
-    drop_last: epochs passes without the remainder; keep_last: with it, but for a single image before batch
+    wrap: epochs * ceil(n / B) batches of B from shuffled passes, each without its remainder; drop_last:
+    epochs passes without the remainder; keep_last: with it, but for a single image before batch
     normalisation. A client with fewer than B samples takes one batch of all it has.
     """
     rng = generator(seed, "batches", t, client)
@@ -54,9 +51,7 @@ def _passes(n: int, size: int, rng: torch.Generator) -> Iterator[Tensor]:
 
 
 def participants(clients: int, fraction: float, seed: int, t: int) -> list[int]:
-    """The clients of round `t`, ascending: max(1, round(fraction * clients)) of them, uniformly without
-    replacement.
-    """
+    """The clients of round `t`, ascending: max(1, round(fraction * clients)), uniform without replacement."""
     count = max(1, round(fraction * clients))
     if count == clients:
         return list(range(clients))
@@ -73,9 +68,7 @@ def visits(clients: int, fraction: float, seed: int, rounds: int) -> list[int]:
 
 
 def key(seed: int, purpose: str, *where: int | str) -> int:
-    """A 63-bit seed for one purpose ("split", "start", "batches", "augment", "dropout", "participants",
-    "method" and others) at one place.
-    """
+    """A 63-bit seed for one purpose ("split", "start", "batches", "augment", "method", ..) at one place."""
     text = "/".join(map(str, (seed, purpose, *where)))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 

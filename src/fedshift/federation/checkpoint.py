@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +20,6 @@ from fedshift.federation.records import Table
 log = logging.getLogger("fedshift.train")
 
 
-@dataclass(frozen=True)
-class Resumed:
-    """What a checkpoint says of the run beside its state: the seconds that it took until then."""
-
-    seconds: float
-
-
 def save(
     federation: Federation, path: Path, segments: Path, identity: str, seconds: float = 0.0, code: str = ""
 ) -> None:
@@ -41,26 +33,20 @@ def save(
     packed = {name: table.pack() for name, (table, _) in _tables(federation, segments).items()}
     tensors |= {name: torch.frombuffer(bytearray(data), dtype=torch.uint8) for name, data in packed.items()}
     metadata = {
-        "values": json.dumps(values),
-        "segment": segment,
-        "identity": identity,
-        "code": code,
-        "layout": federation.layout.hash,
-        "alignment": str(federation.layout.alignment),
+        "values": json.dumps(values), "segment": segment, "identity": identity, "code": code,
+        "layout": federation.layout.hash, "alignment": str(federation.layout.alignment),
         "seconds": repr(seconds),
-    }
+    }  # fmt: skip
     write_tensors(path, tensors, metadata)
     for name, (table, folder) in _tables(federation, segments).items():
         write_bytes(folder / segment, packed[name])
         table.rows = []
 
 
-def resume(
-    federation: Federation, path: Path, segments: Path, identity: str, code: str = ""
-) -> Resumed | None:
-    """Bring a new Federation to where the checkpoint was; None where there is none, or only one by other
-    files of the method (code) or saved within a round, by an earlier version: then no segment of an earlier
-    start is left. A segment that was not written yet is written.
+def resume(federation: Federation, path: Path, segments: Path, identity: str, code: str = "") -> float | None:
+    """Bring a new Federation to where the checkpoint was, and return the seconds that the run took until
+    then. None where there is none, or only one by other files of the method (code) or saved within a round,
+    by an earlier version: then no segment of an earlier start is left. A missing segment is written.
 
     Raises FedshiftError for a file that is cut short or belongs to another run.
     """
@@ -85,7 +71,7 @@ def resume(
     _keep_until(federation.round, segments)  # a second writer was further on: the checkpoint is what holds
     for name, (_, folder) in _tables(federation, segments).items():
         write_bytes(folder / metadata["segment"], packed[name])
-    return Resumed(float(metadata["seconds"]))
+    return float(metadata["seconds"])
 
 
 def _keep_until(last: int, segments: Path) -> None:
@@ -99,12 +85,10 @@ def _tables(federation: Federation, segments: Path) -> dict[str, tuple[Table, Pa
     """The tables that the run records: name -> (rows in memory, the folder of its segments). Where a segment
     of the records exists, those of the other tables exist, too.
     """
-    recorded = {"diagnostics": (federation.log.table, segments / "diagnostics")}
-    return {
-        **(recorded if federation.method.logs else {}),
-        "statistics": (federation.statistics, segments / "statistics"),
-        "records": (federation.records, segments),
-    }
+    diagnostics = {"diagnostics": (federation.log.table, segments / "diagnostics")}
+    statistics = {"statistics": (federation.statistics, segments / "statistics")}
+    logged = diagnostics if federation.method.logs else {}
+    return {**logged, **statistics, "records": (federation.records, segments)}
 
 
 def flat(state: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -29,16 +29,11 @@ Role = Literal["model", "personal", "frozen"]
 class Worker:
     """One device's networks and data, which the clients of a run use in turn.
 
-    spec: the run's resolved settings.
-    state: what outlives the round.
-    samples: all images, on or beside the device.
-    clients: who holds which of them.
-    criterion: mean loss of logits [B, C] and labels [B].
-    log: what clients log.
-    param_groups: other optimiser settings for the trainable entries of a role, the model's last ones.
-    persist: clients keep their optimisers' memory between rounds.
-    batch_norm: the network has batch normalisations, which no batch of one sample can pass in training.
-    passes: images through the networks in training.
+    spec: the run's resolved settings; state: what outlives the round; samples: all images; clients: who holds
+    which; criterion: mean loss of logits [B, C] and labels [B]; log: what clients log. param_groups: other
+    optimiser settings for the trainable entries of a role, the model's last ones. persist: clients keep their
+    optimisers' memory. batch_norm: a batch of one sample cannot pass in training. passes: images through the
+    networks in training.
     """
 
     def __init__(
@@ -50,28 +45,25 @@ class Worker:
         self.clients, self.criterion, self.log = clients, criterion, log
         self.batch_norm = state.layout.kind("bn_statistic").size > 0
         self.passes = Passes()
-        self._networks: dict[Role, Network] = {"model": self._network(model)}
+        self._networks: dict[Role, Network] = {}
         self._build = build
+        self._add("model", model)
         self._persist = persist
-        self._groups = [
-            (role, state.layout.tail(role), changed) for role, changed in (param_groups or {}).items()
-        ]
-
-    def _network(self, model: Model) -> Network:
-        return Network(self.passes.watch(model), self.state.layout, self.samples.device)
+        groups = param_groups or {}
+        self._groups = [(role, state.layout.tail(role), changed) for role, changed in groups.items()]
 
     def network(self, role: Role) -> Network:
         """The network of a role: "model" trains; "personal" and "frozen" are built at their first use."""
         if role not in self._networks:
             with torch.random.fork_rng(devices=[]):  # building one must not move the client's draws
-                model = self._build()
-            self._networks[role] = self._network(model)
+                self._add(role, self._build())
         return self._networks[role]
 
+    def _add(self, role: Role, model: Model) -> None:
+        self._networks[role] = Network(self.passes.watch(model), self.state.layout, self.samples.device)
+
     def precision(self) -> torch.autocast:
-        """Autocast to bfloat16 where the run asks for it (what else `local.precision` sets:
-        fedshift.federation.precision).
-        """
+        """Autocast to bfloat16 where the run requests it (other precisions: federation/precision.py)."""
         on = self.spec.local.precision == "bf16"
         return torch.autocast(self.samples.device.type, torch.bfloat16, enabled=on)
 
@@ -90,25 +82,21 @@ class Worker:
 class Client:
     """One client in one round.
 
-    k: its number.
-    t: the round, from 0.
-    n: its training samples.
-    visits: rounds it has trained in before.
+    k: its number; t: the round, from 0; n: its training samples; visits: rounds it has trained in before.
     data: positions of its samples by split, and the labels that the partition made rare in its training part.
     layout: what its rows hold.
     received: the row that it got [P + Q]; its trainable part is `w0`.
     row: what it trains [P + Q]; its trainable part is `w`.
     model: its network, whose tensors are views into `row`.
     criterion: mean loss of logits [B, C] and labels [B].
+    samples: all images of the run, for `unit` and `normalised`.
+    precision: the autocast that `begin`, `loss`, `step` and `mean` are called under, `grad` and `end` not.
     slot: `C.slot.<name>` are its own slots.
     down: `C.down.<name>` is what the server sent beside the model.
-    tmp: scratch that dies with the round.
-    rng: this round's generator, on the CPU.
-    lr: the current learning rate.
+    tmp: scratch that dies with the round; rng: this round's generator, on the CPU.
+    lr: the current learning rate; new_epoch: this batch is the first of its epoch.
     steps: the number of steps taken; 0 in `begin`, and in `end` where every batch was left out.
-    new_epoch: this batch is the first of its epoch.
-    labels: the batch's labels, on the host [B].
-    network: `model` with its flat row and gradient.
+    labels: the batch's labels, on the host [B]; network: `model` with its flat row and gradient.
     """
 
     def __init__(self, worker: Worker, k: int, t: int, row: Tensor, down: Mapping[str, Tensor]) -> None:
@@ -118,7 +106,7 @@ class Client:
         self.row, self.received, self.worker = row, row.clone(), worker
         self.lr, self.steps, self.new_epoch = 0.0, 0, True
         self.labels = torch.empty(0, dtype=torch.int64)
-        self.criterion = worker.criterion
+        self.criterion, self.samples, self.precision = worker.criterion, worker.samples, worker.precision
         self.down, self.tmp = SimpleNamespace(**down), SimpleNamespace()
         self.slot = SimpleNamespace(**state.client_slots(k, row))
         self.rng = generator(worker.spec.seed, "method", t, k)
@@ -136,10 +124,6 @@ class Client:
         """The trainable part of what was received, [P]."""
         return self.received[self.layout.W]
 
-    def named(self, row: Tensor) -> dict[str, Tensor]:
-        """The entries of a row [P + Q] by name, sharing memory."""
-        return self.layout.named(row)
-
     # ---- further weights
 
     def net(self, row: Tensor) -> Network:
@@ -149,9 +133,7 @@ class Client:
         return network
 
     def frozen(self, row: Tensor) -> Model:
-        """A further network with the weights of `row` [P + Q], in eval mode and without gradients, until the
-        next call.
-        """
+        """A network with the weights of `row` [P + Q] in eval mode, no gradients, until the next call."""
         network = self.worker.network("frozen").bind(row)
         network.model.requires_grad_(False).eval()
         return network.model
@@ -171,24 +153,11 @@ class Client:
             self._optimizers[role] = self.worker.optimizer(role, self.k, network)
         return self._optimizers[role]
 
-    def precision(self) -> torch.autocast:
-        """The run's autocast, which `begin`, `loss`, `step` and `mean` are called under, `grad` and `end`
-        not.
-        """
-        return self.worker.precision()
-
     # ---- its samples
 
-    @property
-    def samples(self) -> Samples:
-        """All images of the run: for `unit` and `normalised`."""
-        return self.worker.samples
-
     def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """All training samples once, shuffled, augmented, in batches (x [B, 3, h, w], y [B]); the last may be
-        smaller, not a single one.
-        """
-        samples, seed, batch = self.worker.samples, self.worker.spec.seed, self.worker.spec.local.batch
+        """All training samples once, shuffled, augmented: (x [B, 3, h, w], y [B]), but a last single one."""
+        samples, seed, batch = self.samples, self.worker.spec.seed, self.worker.spec.local.batch
         rng = generator(seed, "begin", self.t, self.k)
         order = self.data.train[torch.randperm(self.n, generator=rng)]
         order = order.to(samples.home, non_blocking=True)
@@ -198,18 +167,14 @@ class Client:
 
     @torch.no_grad()
     def plain(self, split: str) -> Iterator[tuple[Tensor, Tensor]]:
-        """All samples of a split ("train", "val" or "test") in their order, without augmentation, in large
-        batches (x [B, 3, h, w], y [B]).
-        """
-        samples = self.worker.samples
-        index = self.data.split(split).to(samples.home)
-        for pixels, y in samples.stream(index.split(at_once(samples))):
-            yield samples.evaluate(pixels), y
+        """All samples of a split ("train", "val", "test"), in order, as tested: (x [B, 3, h, w], y [B])."""
+        index = self.data.split(split).to(self.samples.home)
+        for pixels, y in self.samples.stream(index.split(at_once(self.samples))):
+            yield self.samples.evaluate(pixels), y
 
     @torch.no_grad()
-    def mean(self, split: str, measure: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-        """The mean of measure(x, y), itself a mean over a batch, over a split; eval mode, no augmentation, no
-        gradient.
+    def mean(self, split: str, measure: Callable[[Tensor, Tensor], Tensor] | None = None) -> Tensor:
+        """The mean over a split of measure(x, y), by default the loss, a mean itself; eval mode, no gradient.
 
         Raises FedshiftError for a client without a sample in it.
         """
@@ -217,9 +182,10 @@ class Client:
         if not n:
             cure = f"Give the partition's fractions a larger '{split}' part."
             raise FedshiftError(f"client {self.k}", f"it holds no {split} sample to measure on", cure)
+        measure = measure or (lambda x, y: self.criterion(self.model(x).logits, y))
         training = self.model.training
         self.model.eval()
-        total = torch.zeros((), device=self.worker.samples.device)
+        total = torch.zeros((), device=self.samples.device)
         for x, y in self.plain(split):
             with self.precision():
                 total = total + measure(x, y) * (len(y) / n)
@@ -227,9 +193,7 @@ class Client:
         return total
 
     def log(self, name: str, value: Tensor) -> None:
-        """Keep a small tensor of this round with the run, such as a norm; it stays on the device until the
-        round ends, and the last one of a name counts.
-
-        Raises FedshiftError for a name that is not among the method's `logs`.
+        """Keep a small tensor of this round with the run; it stays on the device until the round ends, and
+        the last one of a name counts. Raises FedshiftError for a name that is not among the method's `logs`.
         """
         self.worker.log.of_client(name, value, self.k)

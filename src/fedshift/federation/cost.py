@@ -18,9 +18,7 @@ COUNTED = ("aten.convolution", "aten.addmm", "aten.mm")  # not aten.bmm: average
 
 
 def macs_per_image(model: nn.Module, px: int) -> int:
-    """Multiply-accumulates of convolutions and linear layers in one forward pass of one image; `model` on the
-    meta device.
-    """
+    """Multiply-accumulates of convolutions and linear layers for one image; `model` on the meta device."""
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         model.eval()(torch.empty(1, 3, px, px, device="meta"))
     counted = counter.get_flop_counts()["Global"]
@@ -41,52 +39,36 @@ def peak_memory_mb(device: torch.device) -> float:
 
 
 class Passes:
-    """Images that went through a run's networks, forward and backward; counted inside `with`, each of a
-    network's stages for its part.
-
-    What a method measures of itself beside training is not counted: inside `with passes.paused()`.
+    """Images that went through a run's networks, forward and backward, each of a network's stages for its
+    part; counted in `with passes.counted():`.
     """
 
     def __init__(self) -> None:
         self.forward = self.backward = 0  # images through single stages
         self._stages, self.counting = 1, False
 
-    def __enter__(self) -> None:
-        self.counting = True
-
-    def __exit__(self, *_: object) -> None:
-        self.counting = False
-
     @contextlib.contextmanager
-    def paused(self) -> Iterator[None]:
-        """Count nothing meanwhile."""
-        was, self.counting = self.counting, False
-        yield
-        self.counting = was
+    def counted(self, on: bool = True) -> Iterator[None]:
+        """Count in the block, or not: what a method measures of itself."""
+        was, self.counting = self.counting, on
+        try:
+            yield
+        finally:
+            self.counting = was
 
     def watch(self, model: Model) -> Model:
-        """Count what goes through a network from now on; all networks of a run have the same stages (one
-        without has no passes).
-        """
+        """Count what goes through a network from now on; one without stages has no passes."""
         stages = [*getattr(model, "stages", nn.ModuleDict()).values()]
         self._stages = max(1, len(stages))
         for stage in stages:
             stage.register_forward_hook(self._passed)
         return model
 
-    @property
-    def images(self) -> float:
-        """Images that went forward since the last `take`."""
-        return self.forward / self._stages
-
     def take(self) -> dict[str, float]:
         """forward_passes and backward_passes (images) since the last call."""
-        counted = {
-            "forward_passes": self.forward / self._stages,
-            "backward_passes": self.backward / self._stages,
-        }
+        forward, backward = self.forward / self._stages, self.backward / self._stages
         self.forward = self.backward = 0
-        return counted
+        return {"forward_passes": forward, "backward_passes": backward}
 
     def _passed(self, stage: nn.Module, inputs: Any, output: Tensor) -> None:
         if self.counting:

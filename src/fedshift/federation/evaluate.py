@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from fedshift.common.tensors import on_host
 from fedshift.federation.layout import Network
 from fedshift.federation.records import BINS, Statistics
 from fedshift.federation.samples import Samples
@@ -22,9 +23,7 @@ Set = tuple[int, str, Tensor]  # client, split, positions
 
 @dataclass(frozen=True)
 class Scored:
-    """Of one row on one named set of n samples: mean accuracy, mean cross entropy, and the statistics that
-    metrics are computed from.
-    """
+    """Of one row on a set of n samples: mean accuracy, mean cross entropy, statistics for the metrics."""
 
     client: int
     split: str
@@ -43,17 +42,9 @@ def at_once(samples: Samples) -> int:
 
 @torch.no_grad()
 def evaluate(
-    network: Network,
-    row: Tensor,
-    samples: Samples,
-    sets: list[Set],
-    precision: Callable[[], torch.autocast],
+    network: Network, row: Tensor, samples: Samples, sets: list[Set], precision: Callable[[], torch.autocast]
 ) -> list[Scored]:
-    """Score `row` [P + Q] on sets (client, split, positions); empty sets are left out.
-
-    Dropout is off, batch normalisation uses its stored statistics; logits are scored in fp32, whatever
-    `precision` computes them in.
-    """
+    """Score `row` [P + Q] on sets (client, split, positions) in eval mode; empty sets are left out."""
     sets = [named for named in sets if len(named[2])]
     if not sets:
         return []
@@ -75,29 +66,16 @@ def evaluate(
         labels[batch], classes = y, logits.shape[1]
     sizes = [len(positions) for _, _, positions in sets]
     means = torch.stack([part.mean(1) for part in scores[:2].split(sizes, dim=1)])
-    by_class, histogram = _sums(scores, labels, sizes, classes)
-    host = torch.cat([means.flatten(), by_class.flatten(), histogram.flatten()]).cpu()
-    means, by_class, histogram = (
-        part.view_as(like)
-        for part, like in zip(
-            host.split([means.numel(), by_class.numel(), histogram.numel()]),
-            (means, by_class, histogram),
-            strict=True,
-        )
-    )
-    statistics = map(_statistics, by_class, histogram)
+    means, by_class, histogram = on_host([means, *_sums(scores, labels, sizes, classes)])
+    columns = sets, sizes, means.tolist(), map(_statistics, by_class, histogram)
     return [
-        Scored(client, split, n, accuracy, loss, of)
-        for (client, split, _), n, (accuracy, loss), of in zip(
-            sets, sizes, means.tolist(), statistics, strict=True
-        )
+        Scored(client, split, n, accuracy, loss, statistics)
+        for (client, split, _), n, (accuracy, loss), statistics in zip(*columns, strict=True)
     ]
 
 
 def _sums(scores: Tensor, labels: Tensor, sizes: list[int], classes: int) -> tuple[Tensor, Tensor]:
-    """[S, C, 3] samples, correct ones and loss by class; [S, 2, BINS, 2] samples and confidence by
-    correctness and bin of confidence.
-    """
+    """[S, C, 3] samples, correct, loss by class; [S, 2, BINS, 2] samples, confidence by correctness, bin."""
     correct, loss, confidence = scores
     ones, device = torch.ones_like(correct), scores.device
     owner = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes)).to(device)

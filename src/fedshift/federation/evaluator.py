@@ -30,9 +30,8 @@ TARGET = -1
 class Evaluator:
     """Tests the models of a run as its evaluation asks for, and chooses its best round.
 
-    evaluated_clients: who holds which samples, also where one pooled client trains on all of them. targets:
-    the samples of each held-out domain, recorded as clients -1, -2, ... Rounds are counted as finished ones,
-    0 is untrained.
+    evaluated_clients: who holds which samples, also where one pooled client trains. targets: the samples of
+    each held-out domain, recorded as clients -1, -2, ... Rounds are counted as finished ones, 0: untrained.
     """
 
     def __init__(
@@ -43,14 +42,12 @@ class Evaluator:
         self._state, self._server, self._worker, self._records = state, server, worker, records
         self._method, self._evaluation, self._last = method, worker.spec.evaluation, server.T
         home = worker.samples.home
+        held = list(enumerate(evaluated_clients))
         self._sets: list[Set] = [
-            (k, split, client.split(split).to(home))
-            for k, client in enumerate(evaluated_clients)
-            for split in ("val", "test")
+            (k, split, client.split(split).to(home)) for k, client in held for split in ("val", "test")
         ]
-        self._target: list[Set] = [
-            (TARGET - place, "target", target.to(home)) for place, target in enumerate(targets) if len(target)
-        ]
+        held_out = [(TARGET - place, "target", target.to(home)) for place, target in enumerate(targets)]
+        self._target: list[Set] = [named for named in held_out if len(named[2])]
         self._sizes = {k: len(client.train) for k, client in enumerate(evaluated_clients)}
         self.selection = Selection(worker.samples.device)
 
@@ -72,7 +69,7 @@ class Evaluator:
 
     def trained(self, k: int, row: Tensor, finished: int) -> None:
         """Test client k's own model, where it has one, right after its training has left `row` [P + Q]."""
-        if not self._due_own(finished):
+        if not (self.keeps_own and self._due(finished)):
             return
         slot = self._method.evaluates
         if slot != "model":
@@ -80,10 +77,8 @@ class Evaluator:
         self._score(finished, LOCAL, row, self._sets_of(k))
 
     def inactive(self, clients: Iterable[int], finished: int) -> None:
-        """Test the own models of clients that are not part of the round: what each keeps, inside the model
-        that was broadcast.
-        """
-        if self._due_own(finished):
+        """Test the own models of clients outside the round: what each keeps, inside the model broadcast."""
+        if self.keeps_own and self._due(finished):
             for k in clients:
                 self.trained(k, self._state.private_row(k), finished)
 
@@ -97,16 +92,14 @@ class Evaluator:
 
     @torch.no_grad()
     def models(
-        self,
-        own: Callable[[int], Tensor | None] = lambda k: None,
-        generated: Tensor | None = None,
+        self, own: Callable[[int], Tensor | None] = lambda k: None, generated: Tensor | None = None,
         targets: list[Set] | None = None,
-    ) -> Iterator[tuple[Tested, int, Tensor, list[Set]]]:
-        """All models that are tested after a round: (model, stage), member, row [P + Q], and the sets that it
-        is tested on.
+    ) -> Iterator[tuple[Tested, int, Tensor, list[Set]]]:  # fmt: skip
+        """All models that are tested after a round: (model, stage), member, row [P + Q], the sets to test it
+        on.
 
-        own: client k's own model right after its training, if it is at hand. generated: the models of all
-        clients [N, P + Q], if the server made them before. targets: the held-out sets, by default the run's.
+        own: client k's own model right after its training, if at hand. generated: the models of all clients
+        [N, P + Q], if the server made them before. targets: the held-out sets, by default the run's.
         """
         state, differ = self._state, self._after_aggregation == PERSONALISED
         targets = self._target if targets is None else targets
@@ -128,8 +121,7 @@ class Evaluator:
         """What `evaluation.keep` asks for, by name.
 
         row: the shared entries; own: each client's kept entries; generated: each client's model as the server
-        makes it; <slot>: the slot that is evaluated, a saved slot of the server, or `trained`, each client's
-        model right after its training.
+        makes it; <slot>: the evaluated slot, a saved one, or `trained`, clients' models after training.
         """
         if self._evaluation.keep == "none":
             return {}
@@ -145,20 +137,13 @@ class Evaluator:
         return tensors
 
     @property
-    def _differ(self) -> bool:
-        """Whether clients receive models that differ."""
-        return self._state.private.size > 0 and self._method.evaluates != "shared"
-
-    @property
     def _after_aggregation(self) -> Tested:
-        """(model, stage) of what is tested on clients after the aggregation."""
-        return PERSONALISED if self._differ or self._method.generates else GLOBAL
+        """(model, stage) of what is tested on clients after the aggregation: whether their models differ."""
+        private = self._state.private.size > 0 and self._method.evaluates != "shared"
+        return PERSONALISED if private or self._method.generates else GLOBAL
 
     def _due(self, finished: int) -> bool:
         return finished % self._evaluation.every == 0 or finished == self._last
-
-    def _due_own(self, finished: int) -> bool:
-        return self.keeps_own and self._due(finished)
 
     def _sets_of(self, k: int) -> list[Set]:
         return [named for named in self._sets if named[0] == k]
@@ -168,17 +153,13 @@ class Evaluator:
         return self._method.broadcast(self._server, list(range(self._server.N)))
 
     def _score(self, finished: int, tested: Tested, row: Tensor, sets: list[Set], member: int = 0) -> None:
-        """Test a row [P + Q] on sets, record what comes out, and note validation accuracies of the reported
-        model.
-        """
+        """Test a row [P + Q] on sets, record the results, note the reported model's validation accuracies."""
         worker, (model, stage) = self._worker, tested
         for scored in evaluate(worker.network("model"), row, worker.samples, sets, worker.precision):
             if tested == self.reported and scored.split == "val":
                 self.selection.validation[scored.client] = scored.accuracy
-            place, values = (
-                (finished, stage, model, scored.client, scored.split),
-                {"accuracy": scored.accuracy, "loss": scored.loss},
-            )
+            place = finished, stage, model, scored.client, scored.split
+            values = {"accuracy": scored.accuracy, "loss": scored.loss}
             self._records.add(*place, values, member=member, n=scored.n)
             self._statistics.add(*place, scored.statistics, member=member)
 
@@ -187,13 +168,11 @@ DIGITS = 11  # accuracies that are equal must tie, whatever the order of the sum
 
 
 class Selection:
-    """The first and the later of the rounds with the highest validation accuracy, clients weighted by
-    training samples.
+    """The first and the later of the rounds with the highest validation accuracy, weighted by training
+    samples.
 
-    validation: client -> accuracy of the round under way, of the reported model.
-    value: tie rule ("first", "later") -> the highest accuracy so far.
-    round: tie rule -> the round of it.
-    best_weights: tie rule -> name -> weights of that round.
+    validation: client -> accuracy of the round under way, of the reported model; by tie rule ("first",
+    "later"), value: the highest accuracy so far; round: its round; best_weights: name -> its weights.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -204,9 +183,7 @@ class Selection:
         self.best_weights: dict[str, dict[str, Tensor]] = {}
 
     def consider(self, finished: int, sizes: dict[int, int], weights: dict[str, Tensor]) -> None:
-        """Compare the round that has just been evaluated; sizes: client -> training samples; weights are
-        copied where it wins.
-        """
+        """Compare the evaluated round; sizes: client -> training samples; the winner's weights are copied."""
         accuracy, self.validation = self.validation, {}
         if not accuracy:
             return
@@ -219,10 +196,7 @@ class Selection:
 
     def state_dict(self) -> dict[str, Any]:
         """Nested by name, between two rounds."""
-        return {
-            "value": dict(self.value), "round": dict(self.round),
-            "best_weights": {tie: dict(weights) for tie, weights in self.best_weights.items()},
-        }  # fmt: skip
+        return {"value": self.value, "round": self.round, "best_weights": self.best_weights}
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Take back what `state_dict` gave."""

@@ -26,9 +26,7 @@ ALIGNMENT = {"cuda": 4}  # floats by type of device; 1 elsewhere
 
 
 class Index:
-    """A set of `size` positions in a row of `total`. `row[i.at]` is a view where they are contiguous, a
-    gather elsewhere.
-    """
+    """A set of `size` positions in a row of `total`; `row[i.at]`: a view if contiguous, else a gather."""
 
     def __init__(self, at: slice | Tensor, total: int) -> None:
         self._positions = self.at = at  # on the host, and where tensors are indexed
@@ -97,20 +95,16 @@ class Entry:
         return slice(self.offset, self.offset + torch.Size(self.shape).numel())
 
     def view(self, row: Tensor) -> Tensor:
-        """This entry as a tensor of its own shape, sharing memory with `row` (contiguous, [P + Q] or a prefix
-        that holds it).
-        """
+        """This entry in its own shape, sharing memory with `row` (contiguous, [P + Q] or a prefix)."""
         return row.as_strided(self.shape, self.strides, row.storage_offset() + self.offset)
 
 
 class Layout:
-    """All entries of a model. `P`, `Q`: sizes; `W`, `B`: the slices of trainable entries and of
-    statistics, all with their padding.
-    """
+    """All entries of a model. P, Q: sizes; W, B: slices of trainable entries and statistics, with padding."""
 
     def __init__(self, model: nn.Module, alignment: int = 1) -> None:
         """alignment: entries and rows begin at a multiple of so many floats."""
-        kinds, roles, layers = _kinds(model), _roles(model), _layers(model)
+        kinds, roles, layers = _described(model)
         trainable = dict(model.named_parameters())
         statistics = {name: buffer for name, buffer in model.named_buffers() if buffer.is_floating_point()}
         self.alignment = alignment
@@ -160,9 +154,7 @@ class Layout:
         return self.select(lambda entry: entry.name == module or entry.name.startswith(f"{module}."))
 
     def layers(self, index: Index) -> dict[str, Index]:
-        """`index` cut by layer: name -> positions, in the order of the model; layers without any are left
-        out.
-        """
+        """`index` cut by layer: name -> positions, in the order of the model; empty layers are left out."""
         return self._cut(index, lambda entry: entry.layer)
 
     def tensors(self, index: Index) -> dict[str, Index]:
@@ -206,33 +198,25 @@ class Layout:
     @property
     def hash(self) -> str:
         """Changes when a stored row could no longer be read as what it was."""
-        return sha256(canonical_json([(entry.name, entry.shape, entry.strides) for entry in self.entries]))[
-            :16
-        ]
+        named = [(entry.name, entry.shape, entry.strides) for entry in self.entries]
+        return sha256(canonical_json(named))[:16]
 
 
-def _roles(model: nn.Module) -> dict[str, str]:
-    """entry -> role; modules come parents first, so the innermost role stays."""
-    roles: dict[str, str] = dict.fromkeys(_tensors(model), "")
+def _described(model: nn.Module) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
+    """entry -> kind, role and layer. Modules come parents first, so that the innermost role stays."""
+    kinds, layers, last = dict[str, str](), dict[str, str](), ""
+    roles, whole = dict.fromkeys(_tensors(model), ""), dict[str, str]()
     for prefix, module in model.named_modules():
-        if role := getattr(module, "role", ""):
-            roles |= dict.fromkeys(_tensors(module, prefix), role)
-    return roles
-
-
-def _layers(model: nn.Module) -> dict[str, str]:
-    """entry -> layer: a module with the normalisation that follows it, or one that says `layer = True`."""
-    layers: dict[str, str] = {}
-    last = ""
-    for prefix, module in model.named_modules():
-        own = _tensors(module, prefix, recurse=False)
+        own, everything = _tensors(module, prefix, recurse=False), _tensors(module, prefix)
         if own and not (isinstance(module, NORMALISATIONS) and last):
             last = prefix
         layers |= dict.fromkeys(own, last)
-    for prefix, module in model.named_modules():
+        kinds |= {name: _kind(module, name.rpartition(".")[2]) for name in own}
+        if role := getattr(module, "role", ""):
+            roles |= dict.fromkeys(everything, role)
         if getattr(module, "layer", False) is True:
-            layers |= dict.fromkeys(_tensors(module, prefix), prefix)
-    return layers
+            whole |= dict.fromkeys(everything, prefix)
+    return kinds, roles, layers | whole
 
 
 def _tensors(module: nn.Module, prefix: str = "", recurse: bool = True) -> list[str]:
@@ -241,24 +225,13 @@ def _tensors(module: nn.Module, prefix: str = "", recurse: bool = True) -> list[
 
 
 def _strides(tensor: Tensor) -> tuple[int, ...]:
-    return tuple(torch.empty_like(tensor, device="meta", memory_format=_memory_format(tensor)).stride())
+    memory = torch.channels_last if tensor.dim() == 4 else torch.contiguous_format
+    return tuple(torch.empty_like(tensor, device="meta", memory_format=memory).stride())
 
 
-def _memory_format(tensor: Tensor) -> torch.memory_format:
-    return torch.channels_last if tensor.dim() == 4 else torch.contiguous_format
-
-
-def _kinds(model: nn.Module) -> dict[str, str]:
-    kinds = {}
-    for prefix, module in model.named_modules():
-        for name, _ in module.named_parameters(prefix, recurse=False):
-            kinds[name] = _parameter_kind(module, name.rpartition(".")[2])
-        for name, _ in module.named_buffers(prefix, recurse=False):
-            kinds[name] = "bn_statistic" if isinstance(module, _BatchNorm) else "statistic"
-    return kinds
-
-
-def _parameter_kind(module: nn.Module, name: str) -> str:
+def _kind(module: nn.Module, name: str) -> str:
+    if name in module._buffers:
+        return "bn_statistic" if isinstance(module, _BatchNorm) else "statistic"
     if isinstance(module, _BatchNorm):
         return "bn_affine"
     if isinstance(module, NORMALISATIONS):
@@ -269,10 +242,9 @@ def _parameter_kind(module: nn.Module, name: str) -> str:
 
 
 class Network:
-    """A model bound to one row at a time: its tensors are views into the row, its gradients views into `g`
-    [P].
+    """A model bound to one row at a time: its tensors are views into the row, gradients views into `g` [P].
 
-    Training the model changes the row in place, so a client's result needs no copy. Binding costs no memory.
+    Training changes the row in place, so a client's result needs no copy. Binding costs no memory.
     """
 
     def __init__(self, model: Model, layout: Layout, device: torch.device) -> None:
@@ -302,7 +274,7 @@ class Network:
             tensor.data = entry.view(row)
         return self
 
-    def backward(self, loss: Tensor) -> None:
+    def backward(self, loss: Tensor, retain_graph: bool = False) -> None:
         """Make `g` the gradient of a loss; zero where it does not reach, or nothing is trained.
 
         The gradients of all tensors are copied together: adding each to its place takes a launch for each.
@@ -311,7 +283,8 @@ class Network:
         if len(trained) < len(self._gradients):
             self.g.zero_()
         tensors, places = zip(*trained, strict=True)
-        torch._foreach_copy_(places, torch.autograd.grad(loss, tensors, materialize_grads=True))
+        gradients = torch.autograd.grad(loss, tensors, retain_graph=retain_graph, materialize_grads=True)
+        torch._foreach_copy_(places, gradients)
 
 
 def initial(

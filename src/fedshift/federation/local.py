@@ -13,10 +13,8 @@ from fedshift.federation.samples import batches
 
 
 def train(client: Client, method: Method) -> Tensor:
-    """All batches of the client's round; returns (sum of losses, samples seen) [2] in fp64, still on the
-    device.
-    """
-    worker, samples = client.worker, client.worker.samples
+    """All batches of the client's round; returns (sum of losses, samples seen) [2], fp64, on the device."""
+    worker, samples = client.worker, client.samples
     local, seed = worker.spec.local, worker.spec.seed
     plan = schedule(client.n, local, seed, client.t, client.k, worker.batch_norm)
     on_host = client.data.train[plan.order]
@@ -41,12 +39,7 @@ def train(client: Client, method: Method) -> Tensor:
         with worker.precision():
             method.step(client, x, y)
         losses.append(loss.detach())
-    return _total(losses, sizes, samples.device)
-
-
-def _total(losses: list[Tensor], sizes: list[int], device: torch.device) -> Tensor:
-    """(sum of losses, samples seen) [2] in fp64, from the mean loss of each batch and its size."""
-    seen = torch.tensor(sizes, dtype=torch.float64).to(device, non_blocking=True)
+    seen = torch.tensor(sizes, dtype=torch.float64).to(samples.device, non_blocking=True)
     means = torch.stack(losses).double() if losses else seen
     return torch.stack([means @ seen, seen.sum()])
 

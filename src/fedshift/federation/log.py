@@ -9,16 +9,14 @@ import torch
 from torch import Tensor
 
 from fedshift.common.errors import FedshiftError, nearest
+from fedshift.common.tensors import on_host
 from fedshift.federation.records import DiagnosticsTable
 
 CLIENT = ("client",)
 
 
 class Log:
-    """The logged tensors of a run.
-
-    table: rows of finished rounds since they were last written.
-    """
+    """The logged tensors of a run; table: rows of finished rounds since they were last written."""
 
     def __init__(self, method: str, logs: Mapping[str, str], clients: int) -> None:
         """logs: name -> meaning, of all that the method logs."""
@@ -26,10 +24,7 @@ class Log:
         self._pending: dict[tuple[str, tuple[str, ...], tuple[int, ...]], Tensor] = {}
 
     def of_client(self, name: str, value: Tensor, client: int) -> None:
-        """Keep a copy of a client's tensor; the last one of the round counts.
-
-        Raises FedshiftError for a name that is not among the method's `logs`.
-        """
+        """Keep a copy of a client's tensor; the last one of the round counts."""
         self._pending[self._known(name), CLIENT, (client,)] = value.detach().clone()
 
     def of_server(self, name: str, value: Tensor, axes: str, active: Sequence[int]) -> None:
@@ -37,9 +32,8 @@ class Log:
         named = tuple(axes.split())
         counted = zip(named, value.shape, strict=False)
         if value.dim() != len(named) or any(axis == "K" and n != len(active) for axis, n in counted):
-            what = (
-                f"logs '{name}' of shape {tuple(value.shape)} as [{', '.join(named)}], with K = {len(active)}"
-            )
+            shown = f"{tuple(value.shape)} as [{', '.join(named)}]"
+            what = f"logs '{name}' of shape {shown}, with K = {len(active)}"
             raise FedshiftError(self._method, what, "Name every axis of the tensor.")
         clients = tuple(active) if "K" in named else ()
         self._pending[self._known(name), named, clients] = value.detach().clone()
@@ -49,7 +43,7 @@ class Log:
 
         Returns losses [N, 2] as numbers, and the clients' single numbers: client -> name -> value.
         """
-        numbers, *values = _on_host([losses, *self._pending.values()])
+        numbers, *values = on_host([losses, *self._pending.values()])
         clients: dict[str, dict[int, Tensor]] = defaultdict(dict)
         server = []
         for (name, axes, who), value in zip(self._pending, values, strict=True):
@@ -75,16 +69,3 @@ class Log:
             what = f"logs '{name}', which is not among its `logs`"
             raise FedshiftError(self._method, what, nearest(name, self._names))
         return name
-
-
-def _on_host(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """The same in fp64 on the host, by one transfer of all that are on the device."""
-    away = [tensor for tensor in tensors if tensor.device.type != "cpu"]
-    parts = iter(())
-    if away:
-        flat = torch.cat([tensor.flatten().double() for tensor in away]).cpu()
-        parts = iter(flat.split([tensor.numel() for tensor in away]))
-    return [
-        tensor.double() if tensor.device.type == "cpu" else next(parts).view(tensor.shape)
-        for tensor in tensors
-    ]

@@ -36,18 +36,14 @@ def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
 
 
 class Transfer:
-    """Moves rows, slots and messages between the server and a client; `bytes_down` and `bytes_up` count what
-    travelled.
-    """
+    """Moves rows, slots and messages between server and clients; counts `bytes_down` and `bytes_up`."""
 
     def __init__(self, method: Method, state: State) -> None:
         self._method, self._state = method, state
         self.bytes_down = self.bytes_up = 0
 
     def down(self, row: Tensor, client: int, source: Tensor, again: bool = False) -> None:
-        """Write what `client` receives of `source` [P + Q], and what it kept, into its `row`; `again`: it has
-        it already.
-        """
+        """Write what `client` receives of `source` [P + Q], and what it kept, to `row`; again: uncounted."""
         state = self._state
         row[state.shared.at] = source[state.shared.at]
         row[state.private.at] = state.own[client]
@@ -63,9 +59,7 @@ class Transfer:
         return got
 
     def up(self, row: Tensor, client: int) -> None:
-        """The client keeps its personal and local entries; what never leaves it becomes NaN in the `row` that
-        the server reads.
-        """
+        """The client keeps its private entries; local ones become NaN in the `row` that the server reads."""
         state = self._state
         state.own[client] = row[state.private.at]
         row[state.local.at] = torch.nan
@@ -85,18 +79,11 @@ def _detached(messages: Mapping[str, Tensor]) -> dict[str, Tensor]:
 class Federation:
     """A run in memory. `run()` yields after each round, when the state may be saved.
 
-    spec, method: what is run.
-    device: where it is computed.
-    evaluated_clients: who holds which samples; the models are tested on theirs.
-    clients: who trains: these, or one that holds all their samples.
-    layout: what a row holds.
-    state: what outlives the round.
-    server, worker, transfer: the server, what clients train with, and the only way between them.
-    evaluator: tests the models and keeps the best weights.
-    records, statistics: what was measured since it was last written.
-    log: what the method has logged.
-    on_client: called whenever a client has trained.
-    round: rounds finished.
+    evaluated_clients: who holds which samples; clients: who trains: these, or one that holds all samples.
+    layout: what a row holds; state: what outlives the round. worker: what clients train with; transfer: the
+    only way between them and the server. evaluator: tests the models and keeps the best weights. records,
+    statistics, log: what was measured since it was last written. on_client: called whenever a client has
+    trained; round: rounds finished.
     """
 
     def __init__(
@@ -111,9 +98,7 @@ class Federation:
         transfer: type[Transfer] = Transfer,
         start: Callable[[Layout, Tensor], Tensor] = lambda layout, row: row,
     ) -> None:
-        """target: positions of the held-out domain's samples, or of each of several; start: the first row [P
-        + Q], from the drawn one.
-        """
+        """target: positions of the samples of the held-out domains; start: changes the drawn row [P + Q]."""
         self.spec, self.method = spec, method
         self._build, self.device, self.evaluated_clients = build, samples.device, clients
         self.clients = pooled(clients) if method.clients == "pooled" else clients
@@ -124,9 +109,8 @@ class Federation:
             self.layout, row, len(self.clients), spec.seed, slots, method.personal(self.layout),
             method.local(self.layout),
         )  # fmt: skip
-        indicator = self.layout.under(model.indicator).to(self.device)
         self.log = Log(method.name, method.logs, len(self.clients))
-        self.server = Server(self.state, self._weights(row), spec.federation.rounds, indicator, self.log)
+        self.server = Server(self.state, self._weights(row), spec.federation.rounds, self.log)
         self.transfer = transfer(method, self.state)
         self.worker = Worker(
             spec, self.state, samples, self.clients, model, self.build, criterion,
@@ -153,9 +137,7 @@ class Federation:
         return torch.ones_like(sizes) if uniform else sizes
 
     def run(self) -> Iterator[int]:
-        """Train to the last round, from the one after `round`; yields the number of finished rounds after
-        each.
-        """
+        """Train from the round after `round` to the last; yields the number of finished rounds after each."""
         with arithmetic(self.spec.local.precision, self.device):
             if self.round == 0:
                 self.evaluator.start()
@@ -221,12 +203,9 @@ class Federation:
 
     def _train_client(self, row: Tensor, k: int) -> dict[str, Tensor]:
         """Send client k its model, train it in `row` [P + Q], test and receive it; return its messages."""
-        self.transfer.down(row, k, self._source(k), again=k in self._visited)
-        client = Client(
-            self.worker, k, self.round, row, self.transfer.messages_down(k, self._downloads.get(k, {}))
-        )
+        client = self._received(row, k, self.transfer.messages_down(k, self._downloads.get(k, {})))
         messages = self._ask(client, self.method.begin)
-        with self.worker.passes:
+        with self.worker.passes.counted():
             self._losses[k] = train(client, self.method)
             messages |= self.transfer.messages_up(self.method.end(client))
         self.state.visits[k] += 1
@@ -241,21 +220,24 @@ class Federation:
         uploads: Uploads = {}
         row = torch.empty_like(self.state.row)
         for k in clients:
-            self.transfer.down(row, k, self._source(k), again=k in self._visited)
+            client = self._received(row, k, {})
             self._visited.add(k)
-            _gather(uploads, self._ask(Client(self.worker, k, self.round, row, {}), ask))
+            _gather(uploads, self._ask(client, ask))
         return uploads
+
+    def _received(self, row: Tensor, k: int, messages: Mapping[str, Tensor]) -> Client:
+        """Client k, which has received its model into `row` and these messages."""
+        generates = self.method.generates
+        source = self.method.broadcast(self.server, [k])[0] if generates else self.state.row
+        self.transfer.down(row, k, source, again=k in self._visited)
+        return Client(self.worker, k, self.round, row, messages)
 
     def _ask(self, client: Client, ask: Hook) -> dict[str, Tensor]:
         """What a client sends before its first step, drawn by a generator of its own."""
         torch.manual_seed(key(self.spec.seed, "begin", self.round, client.k))
         client.model.train()
-        with self.worker.passes, self.worker.precision():
+        with self.worker.passes.counted(), self.worker.precision():
             return self.transfer.messages_up(ask(client))
-
-    def _source(self, k: int) -> Tensor:
-        """What client k receives [P + Q]."""
-        return self.method.broadcast(self.server, [k])[0] if self.method.generates else self.state.row
 
     def _close(self, active: list[int]) -> None:
         """Record what the round's clients lost and logged and what it cost, and test what the server has."""
@@ -266,12 +248,9 @@ class Federation:
             if seen:
                 self.records.add(self.round, "train", "", k, "train", {"loss": loss / seen}, n=int(seen))
             self.records.add(self.round, "diagnostic", "", k, "", logged.get(k, {}))
-        cost = {
-            "bytes_down": self.transfer.bytes_down,
-            "bytes_up": self.transfer.bytes_up,
-            "images": sum(losses[k][1] for k in active),
-            **self.worker.passes.take(),
-        }
+        travelled = {"bytes_down": self.transfer.bytes_down, "bytes_up": self.transfer.bytes_up}
+        images = sum(losses[k][1] for k in active)
+        cost = {**travelled, "images": images, **self.worker.passes.take()}
         self.records.add(self.round, "cost", "", TARGET, "", cost)
         self.transfer.bytes_down = self.transfer.bytes_up = 0
         self.evaluator.aggregated(self.round)

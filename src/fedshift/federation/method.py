@@ -1,4 +1,7 @@
-"""What a federated method may declare and override. A method that declares nothing is FedAvg."""
+"""What a federated method may declare and override. A method that declares nothing is FedAvg.
+
+`__all__` are the names that the file of a method imports.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,17 @@ from typing import Any, ClassVar, Literal
 
 from torch import Tensor
 
+from fedshift.common.equations import equation
 from fedshift.common.errors import FedshiftError
 from fedshift.federation.client import Client
 from fedshift.federation.layout import Index, Layout
 from fedshift.federation.server import Server, mean
 from fedshift.federation.state import Slot
 from fedshift.models.base import Model
+
+__all__ = [
+    "Client", "Index", "Layout", "Method", "Model", "Server", "Slot", "Visit", "equation", "mean",
+]  # fmt: skip
 
 Visit = Callable[[Iterable[int], Callable[[Client], Mapping[str, Tensor] | None]], dict[str, list[Tensor]]]
 GONE = {
@@ -37,8 +45,7 @@ class Method:
     keeps at most what the layout and its parameters make again. What hooks return to be sent, {name: tensor},
     is counted as traffic.
 
-    name: of the registry.
-    version: counts up when results change.
+    name: of the registry; version: counts up when results change.
     Params: a dataclass of the hyper-parameters; an instance of it is `hp`.
     slots: tensors that outlive the round.
     logs: name -> meaning, in one line, of what hooks `log`.
@@ -69,31 +76,25 @@ class Method:
     rendering: ClassVar[str | None] = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Refuse what is nearly a hook: a method with `gradient` for `grad` would be FedAvg without a
-        word.
-        """
+        """Reject what is nearly a hook: a method with `gradient` for `grad` would silently be FedAvg."""
         super().__init_subclass__(**kwargs)
+        where = f"{cls.__module__}.{cls.__name__}"
         hooks = [name for name in vars(Method) if not name.startswith("_")]
         for name in GONE.keys() & vars(cls).keys():
             cure = f"Write it as `{GONE[name]}` (docs/add-a-method.md)."
-            raise FedshiftError(
-                f"{cls.__module__}.{cls.__name__}", f"'{name}' is of an earlier version", cure
-            )
+            raise FedshiftError(where, f"'{name}' is of an earlier version", cure)
         for name in vars(cls):
             close = difflib.get_close_matches(name, hooks, n=1, cutoff=NEAR)
             if close and not hasattr(Method, name) and not name.startswith("_"):
                 cure = f"Did you mean '{close[0]}'? The names of helpers begin with '_'."
-                raise FedshiftError(f"{cls.__module__}.{cls.__name__}", f"'{name}' is no hook", cure)
+                raise FedshiftError(where, f"'{name}' is no hook", cure)
 
     def __init__(self, hp: Any = None) -> None:
         self.hp = self.Params() if hp is None else hp
 
     def model(self, model: Model) -> Model:
         """Change the network once, before the run: swap blocks, replace the head. Raises FedshiftError for a
-        network that it cannot change.
-
-        Called when a run is planned, too, with a network on the meta device: its tensors have no values to
-        read.
+        network that it cannot change. Also called when a run is planned, on the meta device, without values.
         """
         return model
 
@@ -107,17 +108,14 @@ class Method:
 
     def setup(self, S: Server, visit: Visit) -> Mapping[str, Tensor]:
         """Before the clients of a round train. `visit(clients, ask)` sends each of these clients the model,
-        calls ask(C), and returns what all of them sent, {name: a list of tensors, one for each}.
-
-        Returns what each client of the round gets, {name: [K, ..]}, as `C.down.<name>`. What happens once is
-        done where S.t == 0.
+        calls ask(C), and returns what all of them sent, {name: a list of tensors, one for each}. Returns what
+        each client of the round gets, {name: [K, ..]}, as `C.down.<name>`. Do what happens once where S.t ==
+        0.
         """
         return {}
 
     def round(self, S: Server, train: Callable[[Sequence[int]], None]) -> None:
-        """One round: `train(clients)` trains these from what the server has now, and aggregates. By default
-        all clients of the round at once.
-        """
+        """One round: `train(clients)` trains these from the server's present state and aggregates them."""
         train(S.active)
 
     def broadcast(self, S: Server, clients: list[int]) -> Tensor:
@@ -143,8 +141,7 @@ class Method:
         return None
 
     def aggregate(self, S: Server, rows: Tensor, p: Tensor, up: Mapping[str, Tensor]) -> None:
-        """Make the new global row from rows [K, P + Q] (local entries NaN), weights p [K] and messages {name:
-        [K, ..]}.
+        """Make the new global row from rows [K, P + Q] (local: NaN), weights p [K], messages {name: [K, ..]}.
 
         What it writes into the personal entries of `rows` is what those clients receive next. This rule,
         which most methods inherit, is given the average alone, as one row of weight 1 (`averages`).
@@ -157,9 +154,7 @@ class Method:
 
     @property
     def averages(self) -> bool:
-        """Whether the server needs the weighted mean of the clients' rows alone. It is then computed as they
-        come, in the memory of two rows.
-        """
+        """Whether the server needs only the weighted mean of the rows, then computed as they come."""
         return type(self).aggregate is Method.aggregate
 
     @property

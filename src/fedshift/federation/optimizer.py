@@ -14,9 +14,7 @@ from fedshift.spec import Local, Schedule
 
 @dataclass(frozen=True)
 class Rule:
-    """How a flat vector descends: the optimiser, its settings, and the norm that its gradient is clipped to
-    (None: not).
-    """
+    """How a flat vector descends: optimiser, settings, and the norm that its gradient is clipped to."""
 
     optimizer: Literal["sgd", "adam"]
     lr: float
@@ -31,11 +29,9 @@ class Rule:
 
 
 class Optimizer:
-    """SGD or Adam of torch over the flat vector w [P] with gradient g [P]; `memory` is its state and may
-    outlive it.
+    """SGD or Adam of torch over the flat vector w [P] with gradient g [P]; `memory` is its state.
 
-    `tail` is a second optimiser over entries that follow w in the same row with a rule of their own; it steps
-    along.
+    `tail`: a second optimiser, which steps along, over the entries that follow w in the same row.
     """
 
     def __init__(
@@ -66,16 +62,12 @@ class Optimizer:
 
 def _inner(rule: Rule, leaf: Tensor) -> torch.optim.Optimizer:
     if rule.optimizer == "adam":
-        return torch.optim.Adam([leaf], lr=rule.lr, weight_decay=rule.weight_decay, fused=True)
-    return torch.optim.SGD(
-        [leaf], lr=rule.lr, momentum=rule.momentum, weight_decay=rule.weight_decay, fused=True
-    )
+        return torch.optim.Adam([leaf], rule.lr, weight_decay=rule.weight_decay, fused=True)
+    return torch.optim.SGD([leaf], rule.lr, rule.momentum, weight_decay=rule.weight_decay, fused=True)
 
 
 def learning_rate(local: Local, rounds: int, t: int, epoch: int) -> float:
-    """The learning rate of local epoch `epoch` in round `t`, both from 0; it changes per round or per epoch
-    (docs/design.md, C5).
-    """
+    """The learning rate of epoch `epoch` in round `t`, both from 0 (docs/design.md, C5)."""
     schedule = local.schedule
     per_round = 1 if schedule.unit == "round" else local.epochs
     unit = t * per_round + (epoch if schedule.unit == "epoch" else 0)

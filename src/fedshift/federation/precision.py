@@ -26,10 +26,8 @@ def has_tf32(device: torch.device) -> bool:
 def arithmetic(precision: str, device: torch.device) -> Iterator[None]:
     """Choose the arithmetic of the block: convolutions and matrix products of fp32 tensors on CUDA are TF32
     for "tf32", and fp32 for "fp32" and "bf16"; for "bf16", a CPU without instructions for bf16 computes as
-    `Bf16Products` says.
-
-    These are switches of the process, put back at the end. Raises FedshiftError for "tf32" on a device
-    without it: the record of the run would name a precision that it was not computed in.
+    `Bf16Products`. Switches of the process are put back at the end. Raises FedshiftError for "tf32" on a
+    device without it.
     """
     tf32 = precision == "tf32"
     if tf32 and not has_tf32(device):
@@ -48,20 +46,11 @@ def arithmetic(precision: str, device: torch.device) -> Iterator[None]:
 
 
 aten = torch.ops.aten
-PRODUCTS = frozenset(
-    {
-        aten.addmm.default,
-        aten.baddbmm.default,
-        aten.bmm.default,
-        aten.conv2d.default,
-        aten.conv_transpose2d.input,
-        aten.convolution.default,
-        aten.convolution_backward.default,
-        aten.linear.default,
-        aten.matmul.default,
-        aten.mm.default,
-    }
-)
+PRODUCTS = frozenset({
+    aten.addmm.default, aten.baddbmm.default, aten.bmm.default, aten.conv2d.default,
+    aten.conv_transpose2d.input, aten.convolution.default, aten.convolution_backward.default,
+    aten.linear.default, aten.matmul.default, aten.mm.default,
+})  # fmt: skip
 
 
 def has_bf16(device: torch.device) -> bool:
@@ -72,9 +61,8 @@ def has_bf16(device: torch.device) -> bool:
 class Bf16Products(TorchDispatchMode):
     """In the block, convolutions and matrix products of bf16 tensors are computed in fp32, then rounded.
 
-    Without bf16 instructions, torch computes them entry by entry, about twenty times slower. Such
-    an instruction multiplies bf16 factors exactly, sums in fp32 and rounds the result to bf16. Only the order
-    of the sum differs, as between any two CPUs.
+    So do bf16 instructions, except for the order of the sum; without them, torch computes entry by entry,
+    about twenty times slower.
     """
 
     def __init__(self) -> None:

@@ -25,13 +25,9 @@ TYPES = {
 }  # fmt: skip
 
 KEYS = {
-    "round": pa.int32(),
-    "stage": pa.string(),
-    "model": pa.string(),
-    "member": pa.int16(),
-    "client": pa.int16(),
-    "split": pa.string(),
-}
+    "round": pa.int32(), "stage": pa.string(), "model": pa.string(), "member": pa.int16(),
+    "client": pa.int16(), "split": pa.string(),
+}  # fmt: skip
 SCHEMA = pa.schema(
     {**KEYS, "metric": pa.string(), "value": pa.float64(), "n": pa.int64(), "time": pa.float64()}
 )
@@ -61,9 +57,8 @@ def timings(records: pa.Table) -> pa.Table:
 
 
 def timed(records: pa.Table, timings: pa.Table, otherwise: float) -> pa.Table:
-    """What `reproducible` and `timings` split, together: rows have the time at which their round ended.
-
-    otherwise: the time of rows whose round has none (seconds since 1970).
+    """What `reproducible` and `timings` split: rows have the time (s since 1970) at which their round ended,
+    or `otherwise`.
     """
     ended = dict(zip(timings["round"].to_pylist(), timings["time"].to_pylist(), strict=True))
     first = min(ended.values(), default=otherwise)
@@ -81,10 +76,13 @@ class Table:
     def __init__(self) -> None:
         self.rows: list[Any] = []
 
+    def table(self) -> pa.Table:
+        return pa.Table.from_pylist(self.rows, self.schema)
+
     def pack(self) -> bytes:
         """The rows as one Parquet file; the same rows give the same bytes."""
         sink = io.BytesIO()
-        pq.write_table(pa.Table.from_pylist(self.rows, self.schema), sink, compression="zstd")
+        pq.write_table(self.table(), sink, compression="zstd")
         return sink.getvalue()
 
 
@@ -94,26 +92,14 @@ class Records(Table):
     schema = SCHEMA
 
     def add(
-        self,
-        finished: int,
-        stage: str,
-        model: str,
-        client: int,
-        split: str,
-        values: dict[str, float],
-        *,
-        member: int = 0,
-        n: int = 0,
-    ) -> None:
-        """Record metrics after `finished` rounds (0: untrained); member: which of a method's models for an
-        unseen domain.
-        """
+        self, finished: int, stage: str, model: str, client: int, split: str, values: dict[str, float],
+        *, member: int = 0, n: int = 0,
+    ) -> None:  # fmt: skip
+        """Record metrics after `finished` rounds (0: untrained); member: which of a method's models."""
         place = dict(zip(KEYS, (finished, stage, model, member, client, split), strict=True))
-        now = time.time()
-        self.rows.extend(
-            {**place, "metric": metric, "value": float(value), "n": n, "time": now}
-            for metric, value in values.items()
-        )
+        told = {"n": n, "time": time.time()}
+        for metric, value in values.items():
+            self.rows.append({**place, "metric": metric, "value": float(value), **told})
 
 
 class StatisticsTable(Table):
@@ -122,25 +108,16 @@ class StatisticsTable(Table):
     schema = STATISTICS
 
     def add(
-        self,
-        finished: int,
-        stage: str,
-        model: str,
-        client: int,
-        split: str,
-        values: Statistics,
-        *,
-        member: int = 0,
-    ) -> None:
+        self, finished: int, stage: str, model: str, client: int, split: str, values: Statistics,
+        *, member: int = 0,
+    ) -> None:  # fmt: skip
         """Record the statistics of one model on one set after `finished` rounds (0: untrained)."""
         place = dict(zip(KEYS, (finished, stage, model, member, client, split), strict=True))
         self.rows.append({**place, **values.columns()})
 
 
 class DiagnosticsTable(Table):
-    """Numbers of the tensors that the methods of a run with `clients` clients record, reproducible to the
-    last bit.
-    """
+    """Numbers of the tensors that methods record, reproducible to the last bit; clients: all of the run."""
 
     schema = DIAGNOSTICS
 
@@ -162,14 +139,9 @@ class DiagnosticsTable(Table):
         the place among the other axes, flattened as if every "K" had all clients, so that a place
         means the same whichever clients take part.
         """
-        of_clients = [axis == "K" for axis in axes]
-        shape = [
-            self._clients if by_client else n for by_client, n in zip(of_clients, values.shape, strict=True)
-        ]
-        places = [
-            np.asarray(clients, int) if by_client else np.arange(n)
-            for by_client, n in zip(of_clients, shape, strict=True)
-        ]
+        sized = list(zip(axes, values.shape, strict=True))
+        shape = [self._clients if axis == "K" else n for axis, n in sized]
+        places = [np.asarray(clients, int) if axis == "K" else np.arange(n) for axis, n in sized]
         owners = np.array([-1])
         if axes and axes[0] in ("K", "N"):
             owners, *places = places
@@ -184,11 +156,8 @@ class DiagnosticsTable(Table):
         }
         self.rows.append(pa.table(columns).cast(self.schema, safe=False))
 
-    def pack(self) -> bytes:
-        sink = io.BytesIO()
-        rows = pa.concat_tables([self.schema.empty_table(), *self.rows]).combine_chunks()
-        pq.write_table(rows, sink, compression="zstd")
-        return sink.getvalue()
+    def table(self) -> pa.Table:
+        return pa.concat_tables([self.schema.empty_table(), *self.rows]).combine_chunks()
 
 
 Tested = tuple[str, str]  # (model, stage), as records name them
@@ -199,9 +168,7 @@ GLOBAL: Tested = ("global", "post_agg")  # the aggregated model, one for all
 
 def reported(tested: Collection[Tested]) -> Tested:
     """The model that selection, tables and MLflow use: the first of LOCAL, PERSONALISED and GLOBAL that was
-    tested on clients; GLOBAL where none was.
-
-    FLGo's logger, from which FDSE's numbers come, tests `client.model` if there is one, else the server's.
+    tested on clients, else GLOBAL; so does FLGo's logger, from which FDSE's numbers come.
     """
     return next((choice for choice in (LOCAL, PERSONALISED) if choice in tested), GLOBAL)
 
@@ -243,15 +210,9 @@ class Statistics:
 def union(
     arrays: dict[str, NDArray[Any]], starts: NDArray[Any] | tuple[int, ...] = (0,)
 ) -> dict[str, NDArray[Any]]:
-    """Statistics, by name, of unions of sets along the first axis, from each of `starts` to the next; in
-    float64. `loss` needs `n`.
-    """
-    sums = {
-        name: np.add.reduceat(
-            array * arrays["n"] if name == "loss" else array, starts, axis=0, dtype=np.float64
-        )
-        for name, array in arrays.items()
-    }
+    """Statistics, by name, of unions of sets from each of `starts` to the next; `loss` needs `n`; in fp64."""
+    totals = {name: array * arrays["n"] if name == "loss" else array for name, array in arrays.items()}
+    sums = {name: np.add.reduceat(one, starts, axis=0, dtype=np.float64) for name, one in totals.items()}
     if "loss" in sums:
         n = sums["n"]
         sums["loss"] = np.divide(sums["loss"], n, out=np.zeros_like(n), where=n > 0)

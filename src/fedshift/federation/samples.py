@@ -40,24 +40,17 @@ class Samples:
     """
 
     def __init__(
-        self,
-        pixels: Tensor,
-        labels: Tensor,
-        augment: Augmentation,
-        evaluate: Callable[[Tensor], Tensor],
-        mean: Channels = (0.0, 0.0, 0.0),
-        deviation: Channels = (1.0, 1.0, 1.0),
-        device: torch.device = CPU,
-        resident_bytes: int | None = None,
-    ) -> None:
+        self, pixels: Tensor, labels: Tensor, augment: Augmentation, evaluate: Callable[[Tensor], Tensor],
+        mean: Channels = (0.0, 0.0, 0.0), deviation: Channels = (1.0, 1.0, 1.0),
+        device: torch.device = CPU, resident_bytes: int | None = None,
+    ) -> None:  # fmt: skip
         self.augment, self.evaluate, self.device = augment, evaluate, device
         resident = pixels.nbytes <= (_room(device) if resident_bytes is None else resident_bytes)
         self.home = device if resident else pixels.device
         self._reader = None if resident else ThreadPoolExecutor(1, "gather")
         self.host_labels = labels
-        self._mean, self._deviation = (
-            torch.tensor(values, device=device)[:, None, None] for values in (mean, deviation)
-        )
+        self._mean = torch.tensor(mean, device=device)[:, None, None]
+        self._deviation = torch.tensor(deviation, device=device)[:, None, None]
         self.pixels, self.labels = pixels.to(self.home), labels.to(self.home)
 
     def take(self, index: Tensor) -> Batch:
@@ -65,9 +58,7 @@ class Samples:
         return self._send(self._gather(index))
 
     def stream(self, indices: Iterable[Tensor]) -> Iterator[Batch]:
-        """`take` of one index after the other. Where the images are not resident a thread gathers the next
-        AHEAD while the caller computes.
-        """
+        """`take` of each index; where images are not resident, a thread gathers the next AHEAD meanwhile."""
         if self._reader is None:
             yield from map(self.take, indices)
             return
@@ -80,9 +71,7 @@ class Samples:
             yield self._send(gathers.popleft().result())
 
     def _gather(self, index: Tensor) -> Batch:
-        """Pixels and labels at home; what will be sent to a GPU in pinned memory, which torch reuses once it
-        has arrived.
-        """
+        """Pixels and labels at home; in pinned memory where they will be sent to a GPU."""
         out = None
         if self.device.type == "cuda" and self.home != self.device:
             shape = (len(index), *self.pixels.shape[1:])
@@ -130,13 +119,11 @@ class ClientData:
 
 def pooled(clients: list[ClientData]) -> list[ClientData]:
     """One client that holds what all hold."""
-    parts = {
-        name: torch.cat([client.split(name) for client in clients]).sort().values
-        for name in ("train", "val", "test")
-    }
-    domains = {domain for client in clients for domain in client.domains}
-    few_shot = {label for client in clients for label in client.few_shot}
-    return [ClientData(**parts, domains=tuple(sorted(domains)), few_shot=tuple(sorted(few_shot)))]
+    splits = ([client.split(name) for client in clients] for name in ("train", "val", "test"))
+    domains = sorted({domain for client in clients for domain in client.domains})
+    few_shot = sorted({label for client in clients for label in client.few_shot})
+    train, val, test = (torch.cat(positions).sort().values for positions in splits)
+    return [ClientData(train, val, test, tuple(domains), tuple(few_shot))]
 
 
 # Bytes of stored pixels, as floats, that are worked on at once; the work takes some ten times as much. A CPU
@@ -162,9 +149,7 @@ def batches(
 
 
 def _chunks(sizes: Sequence[int], most: int) -> Iterator[tuple[slice, int]]:
-    """Which samples are worked on at once, and the size of their batches: at most `most`, but a batch at
-    least.
-    """
+    """Slices that are worked on at once, with the size of their batches: `most` samples, or one batch."""
     start = 0
     for size, alike in itertools.groupby(sizes):
         remaining = len(list(alike))

@@ -21,23 +21,16 @@ from fedshift.federation.state import State
 class Server:
     """The server in a round.
 
-    t: the round, from 0.
-    T: the number of rounds.
-    N: the number of clients.
-    active: the clients of this round.
-    p: their weights by the protocol or the method [K], which sum to 1.
-    weights: those of all N clients [N], from which p is made.
-    row: the global row [P + Q].
-    slot: `S.slot.<name>` are the server's slots; clients' slots never show here.
+    t: the round, from 0; T: the number of rounds; N: the number of clients; active: those of this round.
+    p: their weights by the protocol or the method [K], of sum 1; weights: those of all clients [N].
+    row: the global row [P + Q]; slot: `S.slot.<name>` are the server's slots.
     layout: what a row holds; shared, personal, local: which entries of it are whose.
-    indicator: the weight whose drift FedRD measures.
-    rng: this round's generator, on the CPU.
-    peeked: floats of clients' private entries that analysis has read.
+    rng: this round's generator, on the CPU; peeked: floats of private entries that analysis has read.
     """
 
-    def __init__(self, state: State, weights: Tensor, rounds: int, indicator: Index, log: Log) -> None:
+    def __init__(self, state: State, weights: Tensor, rounds: int, log: Log) -> None:
         self._state, self.weights, self._log = state, weights, log
-        self.T, self.N, self.indicator = rounds, state.clients, indicator
+        self.T, self.N = rounds, state.clients
         self.layout = state.layout
         self.shared, self.personal, self.local = state.shared, state.personal, state.local
         self.slot = SimpleNamespace(**state.server_slots())
@@ -63,9 +56,7 @@ class Server:
         return visited or list(range(self.N))
 
     def descend(self, name: str, g: Tensor, rule: Rule) -> None:
-        """One optimiser step on the server's slot `name` along g, of its shape; the optimiser's memory is
-        kept with the run.
-        """
+        """One optimiser step on the server's slot `name` along g, of its shape; its memory is kept."""
         w = getattr(self.slot, name)
         optimizer = Optimizer(rule, w, g, self._state.optimizers[f"server-{name}", 0])
         optimizer.clip()
@@ -104,9 +95,7 @@ class Server:
         self._log.of_server(name, value, axes, self.active)
 
     def peek(self, index: Index) -> Tensor:
-        """Private entries of all clients [N, |index|]: a declared exception for analysis (unseen domains),
-        counted in floats.
-        """
+        """Private entries of all clients [N, |index|], for unseen domains only; counted in floats."""
         self.peeked += self.N * self._state.layout.floats(index)
         return self._state.own[:, self._state.within_private(index)]
 
@@ -132,7 +121,5 @@ def mean(rows: Tensor, p: Tensor) -> Tensor:
 
 
 def accumulate(total: Tensor | None, row: Tensor, weight: Tensor) -> Tensor:
-    """`mean`, row by row as they come: what it is so far [..], None before the first, with one `row` [..]
-    more, in place.
-    """
+    """`mean`, row by row, in place: the sum so far [..], None before the first, plus one `row` [..]."""
     return row * weight if total is None else total.addcmul_(row, weight)

@@ -48,19 +48,13 @@ TRAINED = Slot("trained", "model", "client")  # where `evaluation.keep` is "clie
 
 
 class State:
-    """The persistent tensors of a run.
+    """The persistent tensors of a run with `clients` clients, N; layout: what a row holds.
 
-    layout: what a row holds.
-    clients: N.
-    personal: entries of which every client has its own, and which travel.
-    local: entries of which every client has its own, and which never leave it.
-    private: both of these; shared: all others.
-    travelling: floats of a row that travel, one way, between the server and a client.
-    row: the global row [P + Q]; only its shared entries have a meaning.
-    own: the clients' private entries [N, |private|].
-    slots: name -> tensor, with a first axis over clients where these own it.
-    optimizers: (role of a network, client) -> an optimiser's memory by name.
-    visits: how many rounds each client has trained in.
+    personal: entries of which every client has its own, and which travel; local: those that never leave it.
+    private: both of these; shared: all others; travelling: floats of a row that travel, one way. row: the
+    global row [P + Q], whose shared entries alone have a meaning; own: private entries [N, |private|]. slots:
+    name -> tensor, with a first axis over clients where these own it. optimizers: (role of a network, client)
+    -> an optimiser's memory; visits: rounds each client trained in.
     """
 
     def __init__(
@@ -74,8 +68,8 @@ class State:
         self.private = (personal | local).to(device)
         self.shared = (~(personal | local)).to(device)
         self.travelling = layout.floats(~local)
-        self._mixed = personal.mask[self.private.mask].nonzero().flatten().to(device)
         self.row = start.clone()
+        self._mixed = self.within_private(personal)
         self.own = start[self.private.at].repeat(clients, 1)
         self._declared = tuple(slots)
         self.slots = {slot.name: self._slot(slot, start) for slot in slots}
@@ -110,9 +104,7 @@ class State:
         return {slot.name: self.slots[slot.name] for slot in self._declared if slot.owner == "server"}
 
     def client_slots(self, client: int, row: Tensor) -> dict[str, Tensor]:
-        """The client's slots by name; on its first visit those that start from the received `row` are
-        filled.
-        """
+        """The client's slots by name; on its first visit those with init "received" are filled from `row`."""
         owned = {slot.name: slot for slot in self._declared if slot.owner == "client"}
         tensors = {name: self.slots[name][client] for name in owned}
         if not self.visits[client]:
@@ -126,10 +118,8 @@ class State:
         memories: dict[str, dict[str, dict[str, Tensor]]] = {}
         for (role, client), memory in self.optimizers.items():
             memories.setdefault(role, {})[str(client)] = dict(memory)
-        return {
-            "row": self.row, "own": self.own, "slots": dict(self.slots), "optimizers": memories,
-            "visits": list(self.visits),
-        }  # fmt: skip
+        tensors = {"row": self.row, "own": self.own, "slots": self.slots, "optimizers": memories}
+        return {**tensors, "visits": list(self.visits)}
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Take back what `state_dict` gave, in place: views of hooks stay views."""

@@ -8,9 +8,7 @@ from fedshift.federation.method import Method
 
 
 class Centralizable(Method):
-    """With the parameter `centralized`: one model on the union of all clients' data, one optimiser for the
-    whole run.
-    """
+    """With `centralized`: one model on the union of all clients' data, with one optimiser for the run."""
 
     def __init__(self, hp: Any = None) -> None:
         super().__init__(hp)

@@ -6,9 +6,7 @@ from fedshift.federation.method import Method
 
 
 class Central(Method):
-    """One pooled client with one optimiser for the whole run; it is evaluated on every client's held-out
-    data.
-    """
+    """One pooled client with one optimiser for the whole run, evaluated on every client's held-out data."""
 
     name = "central"
     clients = "pooled"

@@ -10,10 +10,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from fedshift.common.equations import equation
-from fedshift.federation.client import Client
-from fedshift.federation.method import Method
-from fedshift.federation.state import Slot
+from fedshift.federation.method import Client, Method, Slot, equation
 
 
 @dataclass(frozen=True)
@@ -25,9 +22,7 @@ class Params:
 
 @equation("Ditto", "Algorithm 1, personal objective")
 def pull(v: Tensor, received: Tensor, lam: float) -> Tensor:
-    """lam (v - w^t), [P]: the gradient of lam / 2 ||v - w^t||^2, added to that of the personal model's
-    loss.
-    """
+    """lam (v - w^t), [P]: the gradient of lam / 2 ||v - w^t||^2, added to that of the personal loss."""
     return lam * (v - received)
 
 

@@ -69,9 +69,7 @@ class DSU(Centralizable):
     Params = Params
 
     def model(self, model: Model) -> Model:
-        """Raises FedshiftError for a stage that the network has not, or a stem that has no normalisation to
-        stand before.
-        """
+        """Raises FedshiftError for an unknown stage, or a stem without normalisation."""
         check_stages(model, self.hp.stages or (), "stages")
         if self.hp.p == 0:
             return model
@@ -82,19 +80,11 @@ class DSU(Centralizable):
 
 
 def _before_normalisation(model: Model, layer: nn.Module) -> nn.Module:
-    """The stem, a chain of modules, with a layer before its batch normalisation; its modules keep their
-    names.
-    """
+    """The stem, a chain of modules, with a layer before its batch normalisation; names stay."""
     stem = model.stages["stem"]
     if not isinstance(stem, nn.Sequential) or not any(isinstance(part, _BatchNorm) for part in stem):
-        what = (
-            f"the stem of {model.name} has no batch normalisation of its own, before which the first "
-            f"position is"
-        )
-        cure = (
-            f"Name the stages that a position follows, `stages: [{', '.join(model.stages)}]`, or some of "
-            f"them."
-        )
+        what = f"the stem of {model.name} has no batch normalisation to put the first layer before"
+        cure = f"Name the stages that a layer follows: some of [{', '.join(model.stages)}]."
         raise FedshiftError("method.params.stages", what, cure)
     parts: OrderedDict[str, nn.Module] = OrderedDict()
     for name, part in stem.named_children():

@@ -6,8 +6,6 @@ from fedshift.federation.method import Method
 
 
 class FedAvg(Method):
-    """Every client trains the model that it receives; the server averages what comes back, w = sum_k p_k
-    w_k.
-    """
+    """Every client trains the model received; the server averages the results, w = sum_k p_k w_k."""
 
     name = "fedavg"

@@ -24,11 +24,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from fedshift.common.equations import equation
-from fedshift.federation.client import Client
-from fedshift.federation.method import Method, Visit
-from fedshift.federation.server import Server
-from fedshift.federation.state import Slot
+from fedshift.federation.method import Client, Method, Server, Slot, Visit, equation
 
 
 @dataclass(frozen=True)
@@ -49,9 +45,7 @@ class Params:
 
 @equation("FedDG", "Eq. 2, low-frequency square")
 def half_width(size: int, width: float, released: bool = False) -> int:
-    """Bins on each side of the mean: max(1, floor(width size)), size the image's smaller side in pixels;
-    `released`: 0.
-    """
+    """Bins each side of the mean, max(1, floor(width size)), size: the smaller side (px); `released`: 0."""
     return 0 if released else max(1, int(width * size))
 
 
@@ -87,9 +81,7 @@ def mix_amplitudes(u: Tensor, other: Tensor, r: Tensor, half: int) -> Tensor:
 
 @equation("FedDG", "Eq. 5, inner step")
 def inner_step(w: Tensor, g: Tensor, rate: float, clamp: float) -> Tensor:
-    """w - rate clamp(g, -clamp, clamp); w, g = grad L_in(w) [P], without weight decay, before clipping to a
-    norm.
-    """
+    """w - rate clamp(g, -clamp, clamp); w, g = grad L_in(w) [P], without weight decay and unclipped."""
     return w - rate * g.clamp(-clamp, clamp)
 
 
@@ -107,9 +99,7 @@ def draw_amplitudes(sizes: Tensor, own: int | None, site: Tensor, image: Tensor)
 
 
 class FedDG(Method):
-    """FedAvg over episodic steps. The server keeps the bank of all amplitudes, and how many of them are
-    whose.
-    """
+    """FedAvg over episodic steps. The server keeps the bank of amplitudes and their number by client."""
 
     name = "feddg"
     version = 2
@@ -155,11 +145,8 @@ class FedDG(Method):
             alone = len(C.down.sizes) == 1 or self.hp.amplitudes == "all"
             drawn = torch.randint(2**62, (2, len(x)), device=x.device)
             other = C.down.bank[draw_amplitudes(C.down.sizes.long(), None if alone else C.k, *drawn)]
-            r = (
-                torch.zeros(len(x), device=x.device)
-                if self.hp.released
-                else torch.rand(len(x), device=x.device)
-            )
+            draw = torch.zeros if self.hp.released else torch.rand
+            r = draw(len(x), device=x.device)
             return C.samples.normalised(mix_amplitudes(C.samples.unit(x), other, r, self._half(x)))
 
     def _half(self, x: Tensor) -> int:

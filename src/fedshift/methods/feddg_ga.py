@@ -18,11 +18,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from fedshift.common.equations import equation
-from fedshift.federation.client import Client
-from fedshift.federation.method import Method
-from fedshift.federation.server import Server, mean
-from fedshift.federation.state import Slot
+from fedshift.federation.method import Client, Method, Server, Slot, equation, mean
 
 
 @dataclass(frozen=True)
@@ -44,12 +40,10 @@ def step_size(step: float, t: int, T: int) -> float:
 
 @equation("FedDG-GA", "generalization adjustment")
 def adjusted(p: Tensor, gap: Tensor, step: float, center: bool = False) -> Tensor:
-    """p + step / K gap / max|gap|, cut to [0, 1], summing to 1: p, gap [K] to [K]. Gaps that are all 0 change
-    nothing.
+    """p + step / K gap / max|gap|, cut to [0, 1], summing to 1: p, gap [K] to [K]. Gaps of 0 change nothing.
 
     gap: F(global model after the aggregation) - F(the client's own before it), F a loss or error rate;
-    center: less their mean, so that equal gaps change nothing. Where nothing is left above 0, parts are
-    equal.
+    center: less their mean. Where nothing is left above 0, parts are equal.
     """
     if center:
         gap = gap - gap[0]  # equal gaps are 0 then, not the rounding error of their mean
@@ -81,9 +75,7 @@ class FedDGGA(Method):
     }
 
     def begin(self, C: Client) -> Mapping[str, Tensor]:
-        """The gap of the client's last round: the model received is the aggregated model. Its first round has
-        none.
-        """
+        """The gap of the last round: the model received is the aggregated one. The first round has none."""
         after = self._measure(C)
         return {"gap": after - C.slot.before if C.visits else torch.zeros_like(after)}
 
@@ -100,6 +92,6 @@ class FedDGGA(Method):
         S.row.copy_(mean(rows, weights))
 
     def _measure(self, C: Client) -> Tensor:
-        if self.hp.fair == "acc":
-            return C.mean("val", lambda x, y: (C.model(x).logits.argmax(1) != y).float().mean())
-        return C.mean("val", lambda x, y: C.criterion(C.model(x).logits, y))
+        """F of the client's present model: its loss or error rate on validation data."""
+        error = lambda x, y: (C.model(x).logits.argmax(1) != y).float().mean()  # noqa: E731
+        return C.mean("val", error if self.hp.fair == "acc" else None)

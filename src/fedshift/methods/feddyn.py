@@ -12,11 +12,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from fedshift.common.equations import equation
-from fedshift.federation.client import Client
-from fedshift.federation.method import Method
-from fedshift.federation.server import Server, mean
-from fedshift.federation.state import Slot
+from fedshift.federation.method import Client, Method, Server, Slot, equation, mean
 
 
 @dataclass(frozen=True)
@@ -32,9 +28,7 @@ class Params:
 
 @equation("FedDyn", "Algorithm 1, local objective")
 def regularised(g: Tensor, g_k: Tensor, moved: Tensor, alpha: float) -> Tensor:
-    """The gradient [P] of f(w) - <g_k, w> + alpha / 2 ||w - w^t||^2 from g = grad f(w), in place; moved = w -
-    w^t.
-    """
+    """grad of f(w) - <g_k, w> + alpha/2 ||w - w^t||^2 [P], from g = grad f(w) in place; moved = w - w^t."""
     return g.sub_(g_k).add_(moved, alpha=alpha)
 
 
@@ -52,9 +46,7 @@ def next_h(h: Tensor, moved: Tensor, alpha: float, N: int) -> Tensor:
 
 @equation("FedDyn", "Algorithm 1, server model")
 def next_model(average: Tensor, h: Tensor, alpha: float) -> Tensor:
-    """mean_k w_k - h / alpha, [P]: average, the plain mean over the round's clients; h, after this round's
-    `next_h`.
-    """
+    """mean_k w_k - h / alpha, [P]: average, the plain mean over the round's clients; h after `next_h`."""
     return average - h / alpha
 
 

@@ -19,10 +19,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from fedshift.common.equations import equation
-from fedshift.federation.method import Method
-from fedshift.federation.server import Server
-from fedshift.models.base import Model
+from fedshift.federation.method import Method, Model, Server, equation
 from fedshift.models.layers.blocks import channels, insert
 from fedshift.models.layers.style import EPSILON, Style, adain, style, widened
 
@@ -40,29 +37,24 @@ class Params:
 
 @equation("FedFA", "client's running mean")
 def running_mean(running: Tensor, statistic: Tensor, momentum: float) -> Tensor:
-    """momentum running + (1 - momentum) (mean of the statistic over the batch), in place: running [C],
-    statistic [B, C].
-    """
+    """momentum running + (1 - momentum) mean(statistic), in place: running [C], statistic [B, C]."""
     return running.mul_(momentum).add_(statistic.mean(0), alpha=1 - momentum)
 
 
 @equation("FedFA", "share of a channel")
 def share(variance: Tensor) -> Tensor:
-    """gamma [C] = C u / sum(u), u = 1 / (1 + 1 / (variance + 1e-6)): the clients' variance of a statistic,
-    all channels equal: 1.
-    """
+    """gamma [C] = C u / sum u, u = 1 / (1 + 1 / (variance + 1e-6)); variance [C]: over the clients."""
     u = 1 / (1 + 1 / (variance + EPSILON))
     return len(u) * u / u.sum()
 
 
 @equation("FedFA", "augmentation")
 def augmented(x: Tensor, own: Style, variances: Style, noise: Tensor) -> Tensor:
-    """x [B, C, h, w] with both statistics moved by noise sqrt((1 + gamma) V), noise [2, B, C]: the mean's,
-    the deviation's.
+    """x [B, C, h, w] with both statistics moved by noise sqrt((1 + gamma) V), noise [2, B, C] (mu's,
+    sigma's).
 
-    own: x's means and deviations [B, C] (`fedshift.models.layers.style.style(x)`: unbiased variance + 1e-6),
-    of which V is the unbiased variance over the batch + 1e-6 (0 + 1e-6 for one sample); variances: those over
-    clients [C], of which gamma is the `share`.
+    own: x's means and deviations [B, C] (`style(x)`), V: their unbiased variance over the batch + 1e-6 (0 +
+    1e-6 for one sample); variances: those over clients [C], of which gamma is the `share`.
     """
     return adain(x, own, widened(own, noise, 1 + share(variances.mu), 1 + share(variances.sigma)))
 
@@ -115,14 +107,12 @@ class FedFA(Method):
         return insert(model, layers, "ffa")
 
     def aggregate(self, S: Server, rows: Tensor, p: Tensor, up: Mapping[str, Tensor]) -> None:
-        """All tensors averaged; then the variances over clients, which one client alone leaves as they
-        are.
-        """
+        """The mean of all tensors, then the variances over clients, which need two clients to change."""
         super().aggregate(S, rows, p, up)
         if len(rows) < 2:
             return
         at = {entry.name: entry.slice for entry in S.layout.entries}
-        for statistic in ("mu", "sigma"):
-            for name in [name for name in at if name.endswith(f"_ffa.variance_{statistic}")]:
-                running = name.replace("variance", "running")
-                S.row[at[name]] = over_clients(rows[:, at[running]], self.hp.variance)
+        for name in at:
+            if "_ffa.variance_" in name:
+                running = rows[:, at[name.replace("variance", "running")]]
+                S.row[at[name]] = over_clients(running, self.hp.variance)

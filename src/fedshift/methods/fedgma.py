@@ -14,9 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fedshift.common.equations import equation
-from fedshift.federation.method import Method
-from fedshift.federation.server import Server, mean
+from fedshift.federation.method import Method, Server, equation, mean
 
 
 @dataclass(frozen=True)
@@ -51,9 +49,7 @@ def bench_mask(A: Tensor, tau: float) -> Tensor:
 
 @equation("FedGMA", "server step")
 def next_model(w: Tensor, average: Tensor, step: Tensor) -> Tensor:
-    """w + step * sum_k p_k (w_k - w), [P]: average = sum_k p_k w_k; step = eta mask (bench_bug: tau
-    bench_mask). Exactly the average at step 1.
-    """
+    """w + step * sum_k p_k (w_k - w), [P]: average = sum_k p_k w_k; exactly the average at step 1."""
     return w.lerp(average, step)
 
 

@@ -19,10 +19,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from fedshift.common.equations import equation
-from fedshift.federation.method import Method
-from fedshift.federation.server import Server, mean
-from fedshift.federation.state import Slot
+from fedshift.federation.method import Method, Server, Slot, equation, mean
 
 
 @dataclass(frozen=True)
@@ -37,9 +34,7 @@ class Params:
 
 @equation("FedHEAL", "parameter consistency")
 def consistent(H: Tensor, D: Tensor, seen: Tensor, tau: float) -> Tensor:
-    """Which coordinates count, bool [K, n]: H [K, n] is the part of the `seen` [K] earlier rounds with D >=
-    0; all in the first round.
-    """
+    """Which coordinates count, bool [K, n]: H is the part of `seen` [K] rounds with D >= 0; all at first."""
     q = torch.where(D >= 0, H, 1 - H)
     return (q > tau) | (seen == 0)[:, None]
 
@@ -53,19 +48,15 @@ def history(H: Tensor, D: Tensor, seen: Tensor) -> Tensor:
 
 @equation("FedHEAL", "distance")
 def distance(D: Sequence[Tensor]) -> Tensor:
-    """How far clients moved, [K]: the sum over the model's trainable tensors of the norm of the masked
-    update, [K, ..] each.
-    """
+    """How far clients moved, [K]: the sum over trainable tensors of the norms of masked updates [K, ..]."""
     return torch.stack([update.flatten(1).norm(dim=1) for update in D]).sum(0)
 
 
 @equation("FedHEAL", "weight momentum")
 def momentum(dp: Tensor, distance: Tensor, total: Tensor, beta: float) -> Tensor:
-    """The change of the weights, (1 - beta) dp + beta distance / total: dp, distance [K] to [K]; added to p,
-    which starts at 1 / K.
+    """The change of the weights p, (1 - beta) dp + beta distance / total: dp, distance [K] to [K].
 
-    total: the sum of the last distances of all clients that have trained so far, a scalar; 0 counts as
-        nothing moved.
+    total: the sum of the last distances of all clients that have trained so far; 0: nothing moved.
     """
     part = torch.where(total > 0, distance / total, torch.zeros_like(distance))
     return (1 - beta) * dp + beta * part
@@ -73,10 +64,8 @@ def momentum(dp: Tensor, distance: Tensor, total: Tensor, beta: float) -> Tensor
 
 @equation("FedHEAL", "aggregation")
 def aggregated(row: Tensor, rows: Tensor, p: Tensor, masks: Tensor) -> Tensor:
-    """row + sum_k a_k masks_k (rows_k - row), per coordinate a = p over those that count: row [n], rows,
-    masks [K, n], p [K], to [n].
-
-    p need not sum to 1. A coordinate that counts for nobody stays.
+    """row + sum_k a_k masks_k (rows_k - row), [n], a: each coordinate's p over those that count; row [n],
+    rows, masks [K, n], p [K] of any sum. A coordinate that counts for no client stays.
     """
     counted = p[:, None] * masks
     total = counted.sum(0)
@@ -105,13 +94,10 @@ class FedHEAL(Method):
         D, H, seen = rows - S.row, slot.H[k], slot.seen[k]
         masks = consistent(H, D, seen, self.hp.tau)
         slot.H[k], slot.seen[k] = history(H, D, seen), seen + 1
-        slot.distance[k] = distance(self._trainable(S, D * masks))
+        trainable = [entry.slice for entry in S.layout.entries if entry.offset < S.layout.P]
+        slot.distance[k] = distance([(D * masks)[:, at] for at in trainable])
         slot.dp[k] = momentum(slot.dp[k], slot.distance[k], slot.distance.sum(), self.hp.beta)
         slot.p[k] = torch.where(seen > 0, slot.p[k], 1 / len(k)) + slot.dp[k]
         weights = slot.p[k] / slot.p[k].sum()
         S.log("weights", weights)
         S.row.copy_(aggregated(S.row, rows, weights, masks))
-
-    def _trainable(self, S: Server, D: Tensor) -> list[Tensor]:
-        """Updates D [K, P + Q] cut into trainable tensors."""
-        return [D[:, entry.slice] for entry in S.layout.entries if entry.offset < S.layout.P]

@@ -19,11 +19,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from fedshift.common.equations import equation
-from fedshift.federation.client import Client
-from fedshift.federation.method import Method, Visit
-from fedshift.federation.server import Server
-from fedshift.federation.state import Slot
+from fedshift.federation.method import Client, Method, Server, Slot, Visit, equation
 
 
 @dataclass(frozen=True)
@@ -36,11 +32,8 @@ class Params:
 
 @equation("FedIIR", "Eq. 6, inner gradient")
 def head_gradient(feature: Tensor, logits: Tensor, y: Tensor) -> Tensor:
-    """d mean cross entropy / d (weight, bias) of a linear head: feature [B, F], logits [B, C], y [B] to [C F
-    + C], in fp32 at least.
-
-    First the weight's, (softmax - onehot)^T feature / B, [C, F] row by row, then the bias', the mean of
-    (softmax - onehot).
+    """d mean cross entropy / d (weight, bias) of a linear head, [C F + C], in fp32 at least: feature [B, F],
+    logits [B, C], y [B]. Weight: (softmax - onehot)^T feature / B, row by row; bias: mean softmax - onehot.
     """
     precise = torch.promote_types(logits.dtype, torch.float32)
     error = (logits.to(precise).softmax(1) - F.one_hot(y, logits.shape[1])) / len(y)
@@ -55,16 +48,12 @@ def alignment(gradient: Tensor, mean_gradient: Tensor) -> Tensor:
 
 @equation("FedIIR", "Sec. 4.2, moving average")
 def moving_average(old: Tensor, new: Tensor, ema: float) -> Tensor:
-    """ema old + (1 - ema) new, [C F + C] each; new: the mean over all training samples of the round's
-    clients; the first old is 0.
-    """
+    """ema old + (1 - ema) new, [C F + C] each; new: mean over the round's samples; the first old is 0."""
     return old.lerp(new, 1 - ema)
 
 
 class FedIIR(Method):
-    """CE + pen ||g - G||^2; G <- ema G + (1 - ema) mean over all samples of g. The average of the models is
-    uniform.
-    """
+    """CE + pen ||g - G||^2; G <- ema G + (1 - ema) mean over all samples of g. Models average uniformly."""
 
     name = "fediir"
     Params = Params

@@ -10,9 +10,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from fedshift.common.equations import equation
-from fedshift.federation.client import Client
-from fedshift.federation.method import Method
+from fedshift.federation.method import Client, Method, equation
 
 
 @dataclass(frozen=True)

@@ -25,11 +25,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fedshift.common.equations import equation
-from fedshift.federation.client import Client
-from fedshift.federation.method import Method
-from fedshift.federation.server import Server, mean
-from fedshift.federation.state import Slot
+from fedshift.federation.method import Client, Method, Model, Server, Slot, equation, mean
 
 HEAD = "head.weight"
 Norm = Literal["weighted_mean", "batch_mean", "sum"]
@@ -53,9 +49,7 @@ class Params:
 
 @equation("FedRD", "Eq. 1")
 def classifier_distance(W_g: Tensor, W_i: Tensor) -> Tensor:
-    """Euclidean distance of each class's weights, without bias: W_g, W_i [C, F] (a row for each class) to
-    [C]; lambda is its mean.
-    """
+    """Distance of each class's weights, without bias: W_g, W_i [C, F] to [C]; lambda is its mean."""
     return (W_g - W_i).norm(dim=1)
 
 
@@ -69,8 +63,7 @@ def class_weights(few: Tensor, lam: Tensor) -> Tensor:
 def debiased_cross_entropy(logits: Tensor, y: Tensor, alpha: Tensor, norm: Norm) -> Tensor:
     """Cross entropy weighted by class, a scalar: logits [B, C], y [B], alpha [C] in the dtype of the logits.
 
-    norm: "weighted_mean": sum of alpha_y CE over sum of alpha_y (code); "batch_mean": over B; "sum": the sum,
-        as printed.
+    norm: the sum of alpha_y CE over that of alpha_y (weighted_mean, code), over B, or the sum, as printed.
     """
     if norm == "weighted_mean":
         return F.cross_entropy(logits, y, weight=alpha)
@@ -95,8 +88,7 @@ def discrepancy(w_i: Tensor, w_g: Tensor) -> Tensor:
 
 @equation("FedRD", "Sec. 2.4, gamma")
 def gamma_parts(gap: Tensor) -> Tensor:
-    """Each client's part of all gaps on (0, 1), gamma_i / sum gamma, gamma = 1 / (1 + exp(-gap)): gap [N] to
-    [N].
+    """gamma_i / sum gamma, gamma = 1 / (1 + exp(-gap)): gap [N] to [N].
 
     The softmax of log gamma: finite where every gamma is too small for a float, too.
     """
@@ -105,20 +97,16 @@ def gamma_parts(gap: Tensor) -> Tensor:
 
 @equation("FedRD", "Sec. 2.4, beta")
 def beta(d: Tensor) -> Tensor:
-    """Each client's part of all distances, d_i / sum d: d [N] to [N]; equal parts where nobody moved (sum <=
-    1e-8).
-    """
+    """Each client's part of all distances, d_i / sum d: d [N] to [N]; equal parts where sum d <= 1e-8."""
     total = d.sum()
     return torch.where(total > 1e-8, d / total.clamp_min(1e-8), torch.full_like(d, 1 / len(d)))
 
 
 @equation("FedRD", "Eq. 4")
 def guided_weights(d: Tensor, gap: Tensor, uncounted: int = 0) -> Tensor:
-    """Weights of the clients' models, ((1 - beta_i) / (N - 1) + gamma_i / sum gamma) / 2: d, gap [N] to [N],
-    sum 1; one client: 1.
+    """Weights of the models, ((1 - beta_i) / (N - 1) + gamma_i / sum gamma) / 2: d, gap [N] to [N]; N = 1: 1.
 
-    d: ||w_i - w_g|| of one layer's weight, gap: Eq. 3; less for a far model, more for a large gap. uncounted:
-    models that are counted in N - 1 and not averaged.
+    d: ||w_i - w_g|| of one layer's weight, gap: Eq. 3; uncounted: models in N - 1 that are not averaged.
     """
     others = len(d) - 1 + uncounted
     if others == 0:
@@ -127,9 +115,7 @@ def guided_weights(d: Tensor, gap: Tensor, uncounted: int = 0) -> Tensor:
 
 
 class FedRD(Method):
-    """Local loss Eq. 1-2; server Eq. 3-4 on one convolution, the model's `indicator`; all tensors are
-    shared.
-    """
+    """Local loss: Eq. 1-2. Server: Eq. 3-4, on one convolution, the model's `indicator`. All is shared."""
 
     name = "fedrd"
     version = 2
@@ -147,31 +133,35 @@ class FedRD(Method):
         if self.hp.lambda_from == "prev_round":
             self.slots = (Slot("W", lambda L, N: (L.under(HEAD).size,), "client"),)
 
+    def model(self, model: Model) -> Model:
+        self._indicator = model.indicator
+        return model
+
     def begin(self, C: Client) -> Mapping[str, Tensor]:
-        C.tmp.few = C.data.few_shot if self.hp.debias else ()
-        C.tmp.W_g, C.tmp.W = C.named(C.received)[HEAD], C.named(C.row)[HEAD]
-        C.tmp.mask = torch.zeros_like(C.tmp.W[:, 0]).index_fill_(0, C.tmp.W.new_tensor(C.tmp.few).long(), 1.0)
-        C.tmp.loss_global, held_out = _validate(C)
-        return {"size": C.tmp.loss_global.new_tensor(float(C.n + held_out))}
+        C.tmp.W_g, C.tmp.W = (C.layout.named(row)[HEAD] for row in (C.received, C.row))
+        C.tmp.loss_global = C.mean("val")
+        return {"size": C.w.new_tensor(float(C.n + len(C.data.val)))}
 
     def loss(self, C: Client, x: Tensor, y: Tensor) -> Tensor:
-        if not C.tmp.few:
+        if not (self.hp.debias and C.data.few_shot):
             return super().loss(C, x, y)
         if C.new_epoch or self.hp.lambda_from == "step":
-            lam = self._lambda(C)
+            few = C.w.new_zeros(len(C.tmp.W_g))
+            few[list(C.data.few_shot)] = 1.0
+            lam = classifier_distance(C.tmp.W_g, self._classifier(C)).mean()
             C.log("lambda", lam)
-            C.tmp.alpha = class_weights(C.tmp.mask, lam)
+            C.tmp.alpha = class_weights(few, lam)
         return debiased_cross_entropy(C.model(x).logits.float(), y, C.tmp.alpha, self.hp.ce_norm)
 
     def end(self, C: Client) -> Mapping[str, Tensor]:
         if self.hp.lambda_from == "prev_round":
             C.slot.W.copy_(C.tmp.W.flatten())
-        return {"gap": performance_gap(C.tmp.loss_global, _validate(C)[0])} if self.hp.guide else {}
+        return {"gap": performance_gap(C.tmp.loss_global, C.mean("val"))} if self.hp.guide else {}
 
     def aggregate(self, S: Server, rows: Tensor, p: Tensor, up: Mapping[str, Tensor]) -> None:
         weights = up["size"] / up["size"].sum()
         if self.hp.guide:
-            at = S.indicator.at
+            at = S.layout.under(self._indicator).at
             d = discrepancy(rows[:, at], S.row[at])
             weights = guided_weights(d, up["gap"], int(self.hp.official_bug_n4))
             S.log("gap", up["gap"])
@@ -179,21 +169,8 @@ class FedRD(Method):
         S.log("weights", weights)
         S.row.copy_(mean(rows, weights.to(rows)))
 
-    def _lambda(self, C: Client) -> Tensor:
-        W = C.tmp.W
-        if self.hp.lambda_from == "prev_round":
-            W = C.slot.W.view_as(W) if C.visits else C.tmp.W_g
-        return classifier_distance(C.tmp.W_g, W).mean()
-
-
-def _validate(C: Client) -> tuple[Tensor, int]:
-    """The mean loss of the client's present model on its validation split, and the number of samples in
-    it.
-    """
-    sizes: list[int] = []
-
-    def measure(x: Tensor, y: Tensor) -> Tensor:
-        sizes.append(len(y))
-        return C.criterion(C.model(x).logits, y)
-
-    return C.mean("val", measure), sum(sizes)
+    def _classifier(self, C: Client) -> Tensor:
+        """W_i of Eq. 1, [C, F]."""
+        if self.hp.lambda_from != "prev_round":
+            return C.tmp.W
+        return C.slot.W.view_as(C.tmp.W) if C.visits else C.tmp.W_g

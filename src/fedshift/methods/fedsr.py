@@ -18,11 +18,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fedshift.common.equations import equation
-from fedshift.federation.client import Client
-from fedshift.federation.layout import Index, Layout
-from fedshift.federation.method import Method
-from fedshift.models.base import Model
+from fedshift.federation.method import Client, Index, Layout, Method, Model, equation
 
 SAMPLES = 20
 
@@ -50,11 +46,9 @@ def l2_regulariser(z: Tensor, squared: bool = False) -> Tensor:
 def conditional_mutual_information(
     mu: Tensor, sigma: Tensor, r_mu: Tensor, r_sigma: Tensor, scale: Tensor
 ) -> Tensor:
-    """KL(N(C mu, (C sigma)^2) || r(z | y)), summed over d, mean over the batch: all but `scale` (C, a scalar)
-    [B, d], to a scalar.
+    """KL(N(C mu, (C sigma)^2) || r(z | y)), summed over d, mean over the batch, in nats; scale: C, a scalar.
 
-    mu, sigma: the encoder's; r_mu, r_sigma: those of the sample's class. All sigma above 0 (each is a
-        softplus); natural logarithms.
+    mu, sigma: the encoder's; r_mu, r_sigma: those of the sample's class; all [B, d], sigma above 0.
     """
     squares = (scale * sigma).square() + (scale * mu - r_mu).square()
     terms = r_sigma.log() - (scale * sigma).log() + squares / (2 * r_sigma.square()) - 0.5
@@ -77,9 +71,7 @@ class Reference(nn.Module):
 
 
 class StochasticHead(nn.Module):
-    """Feature [B, F] to logits [B, C]: of one sample z in training, the log of the mean probability of 20 in
-    evaluation.
-    """
+    """Feature [B, F] to logits [B, C]: of one z in training, of the mean probability of 20 in evaluation."""
 
     def __init__(self, features: int, z: int, classes: int) -> None:
         super().__init__()
@@ -124,9 +116,6 @@ class FedSR(Method):
         mu, sigma = head.encode(C.model.neck(C.model.body(x)))
         z = mu + sigma * torch.randn_like(sigma)
         r_mu, r_sigma = head.reference(y)
+        l2r = l2_regulariser(z, self.hp.squared)
         cmi = conditional_mutual_information(mu, sigma, r_mu, r_sigma, head.reference.scale)
-        return (
-            C.criterion(head.classify(z), y)
-            + self.hp.l2r * l2_regulariser(z, self.hp.squared)
-            + self.hp.cmi * cmi
-        )
+        return C.criterion(head.classify(z), y) + self.hp.l2r * l2r + self.hp.cmi * cmi

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from fedshift.federation.layout import Index, Layout
-from fedshift.federation.method import Method
-from fedshift.federation.server import Server
+from fedshift.federation.method import Index, Layout, Method, Server
 
 
 class LGFedAvg(Method):

@@ -37,8 +37,7 @@ class Params:
 
 @equation("MixStyle", "mixed style")
 def mixstyle(x: Tensor, share: Tensor, partner: Tensor) -> Tensor:
-    """x [B, C, h, w] with the style share t_i + (1 - share) t_partner(i): share [B] in [0, 1], partner [B] a
-    permutation.
+    """x [B, C, h, w] with the style share t_i + (1 - share) t_partner(i): share, partner (a permutation) [B].
 
     t: mean and sqrt(unbiased variance + 1e-6) over space, without gradient.
     """

@@ -16,10 +16,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from fedshift.common.equations import equation
-from fedshift.federation.client import Client
-from fedshift.federation.method import Method
-from fedshift.federation.state import Slot
+from fedshift.federation.method import Client, Method, Slot, equation
 
 
 @dataclass(frozen=True)
@@ -32,10 +29,8 @@ class Params:
 
 @equation("MOON", "model-contrastive loss")
 def contrast(z: Tensor, z_global: Tensor, z_last: Tensor, tau: float) -> Tensor:
-    """Mean of -log(exp(a / tau) / (exp(a / tau) + exp(b / tau))), a = cos(z, z_global), b = cos(z, z_last):
-    [B, F] each, to a scalar.
-
-    The cosine with a zero vector is 0.
+    """Mean of -log(exp(a / tau) / (exp(a / tau) + exp(b / tau))), a = cos(z, z_global), b = cos(z, z_last),
+    all [B, F]. The cosine with a zero vector is 0.
     """
     nearer = F.cosine_similarity(z, z_global) - F.cosine_similarity(z, z_last)
     return F.softplus(-nearer / tau).mean()

@@ -12,6 +12,8 @@ left out of it).
 
 from __future__ import annotations
 
+import functools
+import operator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -19,11 +21,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from fedshift.common.equations import equation
-from fedshift.federation.client import Client
-from fedshift.federation.layout import Index, Layout
-from fedshift.federation.method import Method
-from fedshift.federation.state import Slot
+from fedshift.federation.method import Client, Index, Layout, Method, Slot, equation
 
 
 @dataclass(frozen=True)
@@ -50,8 +48,7 @@ def temperature(t: int, warm: float, cold: float, rounds: int) -> float:
 
 @equation("PartialFed", "reconstructed, Gumbel softmax", rule="adaptive")
 def gumbel_gate(logits: Tensor, uniforms: Tensor, tau: float) -> Tensor:
-    """softmax((logits - log(-log u)) / tau) over the last axis: logits, uniforms in (0, 1) [.., 2] to [..,
-    2]: (global, own).
+    """softmax((logits - log(-log u)) / tau), [.., 2]: (global, own); logits, uniforms in (0, 1) [.., 2].
 
     This is the soft value; a layer is taken from the global model where its first part is 0.5 or more.
     """
@@ -59,11 +56,9 @@ def gumbel_gate(logits: Tensor, uniforms: Tensor, tau: float) -> Tensor:
 
 
 class Parts:
-    """Which entries of a row each gate decides about, on the row's device: computed once, since a search
-    reads every position.
+    """Which entries of a row each gate decides about, on the row's device.
 
-    gate [P + Q]: the number of an entry's gate, 0 for padding; trained: where each gate's trainable entries
-    lie.
+    gate [P + Q]: the number of an entry's gate, 0 for padding; trained: its trainable entries, by gate.
     """
 
     def __init__(self, L: Layout, device: torch.device) -> None:
@@ -75,9 +70,7 @@ class Parts:
         self.trained = [(layer & L.trainable).to(device).at for layer in layers]
 
     def choose(self, C: Client, row: Tensor, from_global: Tensor) -> None:
-        """Fill `row` [P + Q] with what the client received where from_global [gates] is true, with its own
-        last model elsewhere.
-        """
+        """Fill `row` [P + Q] from the model received where from_global [gates], else from its last one."""
         torch.where(from_global[self.gate], C.received, C.slot.last, out=row)
 
 
@@ -98,29 +91,22 @@ class PartialFed(Method):
     def local(self, L: Layout) -> Index:
         if self.hp.rule == "fix_bn_head":
             return L.kind("bn_affine", "bn_statistic") | L.under("head")
-        if self.hp.rule == "fix_top":
-            index = L.nothing
-            for layer in list(L.layers(L.everything).values())[-self.hp.top :]:
-                index = index | layer
-            return index
-        return L.nothing
+        layers = list(L.layers(L.everything).values())
+        own = layers[-self.hp.top :] if self.hp.rule == "fix_top" else []
+        return functools.reduce(operator.or_, own, L.nothing)
 
     def begin(self, C: Client) -> None:
         if self.hp.rule == "adaptive" and C.visits:
-            self._train_gates(C)
-            self._parts_of(C).choose(C, C.row, C.slot.gates[:, 0] >= C.slot.gates[:, 1])
+            self._parts = self._parts or Parts(C.layout, C.row.device)
+            self._train_gates(C, self._parts)
+            self._parts.choose(C, C.row, C.slot.gates[:, 0] >= C.slot.gates[:, 1])
 
     def end(self, C: Client) -> None:
         if self.hp.rule == "adaptive":
             C.slot.last.copy_(C.row)
 
-    def _parts_of(self, C: Client) -> Parts:
-        self._parts = self._parts or Parts(C.layout, C.row.device)
-        return self._parts
-
-    def _train_gates(self, C: Client) -> None:
+    def _train_gates(self, C: Client, parts: Parts) -> None:
         """One epoch of the gates' logits, by straight-through gradients of mixed models."""
-        parts = self._parts_of(C)
         tau = temperature(C.t, self.hp.warm, self.hp.cold, self.hp.rounds)
         mixed, logits = C.row.clone(), C.slot.gates
         network = C.net(mixed)

@@ -17,11 +17,7 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from fedshift.common.equations import equation
-from fedshift.federation.client import Client
-from fedshift.federation.method import Method
-from fedshift.federation.server import Server, mean
-from fedshift.federation.state import Slot
+from fedshift.federation.method import Client, Method, Server, Slot, equation, mean
 
 
 @dataclass(frozen=True)
@@ -40,18 +36,14 @@ class Params:
 
 @equation("SCAFFOLD", "Eq. 3")
 def corrected(g: Tensor, c: Tensor, c_k: Tensor) -> Tensor:
-    """The gradient [P] of a local step, g - c_k + c, in place; c, c_k [P]: controls of the server and of the
-    client.
-    """
+    """The gradient [P] of a local step, g - c_k + c, in place; c, c_k [P]: server's and client's controls."""
     return g.add_(c - c_k)
 
 
 @equation("SCAFFOLD", "Eq. 4, Option II")
 def control_change(moved: Tensor, lr_sum: float, c: Tensor) -> Tensor:
     """c_k+ - c_k = (w^t - w_k) / (K lr) - c, [P]: moved = w^t - w_k; lr_sum: the sum of the rates of the
-    steps taken, K lr if constant.
-
-    FedRD's code divides by K alone: lr_sum = K.
+    steps taken, K lr if constant (FedRD's code: K).
     """
     return moved / lr_sum - c
 
@@ -66,8 +58,7 @@ def next_model(w: Tensor, average: Tensor, eta_g: float) -> Tensor:
 def next_control(c: Tensor, changes: Tensor, share: Tensor) -> Tensor:
     """c + sum over the round's clients of share_k (c_k+ - c_k), in place: c [P], changes [K, P].
 
-    share [K]: the clients' parts of the weights of all N, 1 / N where these are uniform; so c stays the mean
-        of all controls.
+    share [K]: their parts of the weights of all N clients (1 / N), so that c stays the mean of all controls.
     """
     return c.add_(mean(changes, share))
 

@@ -14,11 +14,10 @@ from fedshift.models.layers.blocks import GlobalAverage
 
 
 class TorchvisionResNet(Model):
-    """A stem and four residual stages. `conv1` and `bn1` are `stem.0` and `stem.1` here, `layer1` is
-    `stage1`, `fc` is `head`.
-    """
+    """A stem and four stages: `conv1` is `stem.0` here, `bn1` `stem.1`, `layer1` `stage1`, `fc` `head`."""
 
     version = 2
+    kaiming = "fan_out"  # as torchvision (He et al. 2015)
     block: ClassVar[type[BasicBlock] | type[Bottleneck]]
     blocks: ClassVar[list[int]]  # of the four stages
     indicator = "stages.stage1.1.conv2.weight"  # by this name in FedRD's code
@@ -30,28 +29,9 @@ class TorchvisionResNet(Model):
     def __init__(self, classes: int, input_px: int, **params: Any) -> None:
         super().__init__(classes, input_px, **params)
         net = ResNet(self.block, self.blocks, num_classes=classes)
-        self.stages = nn.ModuleDict(
-            {
-                "stem": nn.Sequential(net.conv1, net.bn1, net.relu, net.maxpool),
-                "stage1": net.layer1,
-                "stage2": net.layer2,
-                "stage3": net.layer3,
-                "stage4": net.layer4,
-            }
-        )
+        stem = nn.Sequential(net.conv1, net.bn1, net.relu, net.maxpool)
+        layers = [net.layer1, net.layer2, net.layer3, net.layer4]
+        self.stages = nn.ModuleDict({"stem": stem, **{f"stage{i}": x for i, x in enumerate(layers, 1)}})
         self.neck = GlobalAverage()
         self.feature_dim = net.fc.in_features
         self.head = net.fc
-
-    def initialise(self, module: nn.Module) -> None:
-        """Convolutions start as torchvision's do, Kaiming normal by fan-out (He et al. 2015), but for those
-        that have a start of their own.
-
-        A bias, which only methods add, starts at 0.
-        """
-        if type(module) is nn.Conv2d:
-            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
-            if module.bias is not None:
-                nn.init.zeros_(module.bias)
-        else:
-            super().initialise(module)

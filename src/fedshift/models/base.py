@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from torch import Tensor, nn
 
@@ -40,6 +40,7 @@ class Model(nn.Module):
     indicator: ClassVar[str]  # the weight whose drift FedRD measures, in stage1
     weights: ClassVar[Mapping[str, str]] = MappingProxyType({})  # `init` -> published file
     pieces: ClassVar[Mapping[str, str]] = MappingProxyType({})  # our module -> what such a file calls it
+    kaiming: ClassVar[Literal["fan_in", "fan_out"] | None] = None  # how convolutions start, with zero bias
 
     stages: nn.ModuleDict
     neck: nn.Module
@@ -76,18 +77,18 @@ class Model(nn.Module):
         return x
 
     def initialise(self, module: nn.Module) -> None:
-        """Draw the start of one module from torch's default generator: its own initialisation, unless a
-        network has another.
-        """
+        """Draw one module's start from torch's default generator: its own, unless a network has another."""
         reset = getattr(module, "reset_parameters", None)
-        if callable(reset):
+        if self.kaiming and type(module) is nn.Conv2d:  # subclasses have starts of their own
+            nn.init.kaiming_normal_(module.weight, mode=self.kaiming)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+        elif callable(reset):
             reset()
 
     @classmethod
     def published(cls, entry: str) -> str | None:
-        """What a file of published weights calls an entry; None for one that it does not fill, such as the
-        head.
-        """
+        """The name of an entry in a file of published weights; None for one that it does not fill."""
         for ours, theirs in cls.pieces.items():
             if entry.startswith(f"{ours}."):
                 return theirs + entry.removeprefix(ours)

@@ -17,46 +17,37 @@ from torchvision.models import densenet121
 from fedshift.models.base import Model
 from fedshift.models.layers.blocks import GlobalAverage
 
+STAGES = ("stem", "stage1", "stage2", "stage3", "stage4")
+CUTS = (0, 4, 6, 8, 10, 12)  # of torchvision's `features`
+
 
 class DenseNet(Model):
-    """A stem and four dense blocks, the first three with the transition that halves the map: 128, 256, 512
-    and 1,024 channels.
-    """
+    """A stem and four dense blocks, three with a transition that halves the map: 128 to 1,024 channels."""
 
     name = "densenet"
     min_px = 29
+    kaiming = "fan_in"
     indicator = "stages.stage1.transition1.conv.weight"
     weights = MappingProxyType({"imagenet": "densenet121-a639ec97.pth"})
-    pieces = MappingProxyType(
-        dict.fromkeys(["stages.stem", *(f"stages.stage{i}" for i in (1, 2, 3, 4))], "features")
-    )
+    pieces = MappingProxyType(dict.fromkeys([f"stages.{stage}" for stage in STAGES], "features"))
 
     def __init__(self, classes: int, input_px: int, **params: Any) -> None:
         super().__init__(classes, input_px, **params)
         net = densenet121(weights=None, num_classes=classes)
-        names, cuts = ("stem", "stage1", "stage2", "stage3", "stage4"), (0, 4, 6, 8, 10, 12)
-        self.stages = nn.ModuleDict(
-            {name: net.features[cuts[i] : cuts[i + 1]] for i, name in enumerate(names)}
-        )
+        cuts = zip(STAGES, CUTS, CUTS[1:], strict=False)
+        self.stages = nn.ModuleDict({name: net.features[start:stop] for name, start, stop in cuts})
         self.neck = nn.Sequential(nn.ReLU(), GlobalAverage())
         self.head = net.classifier
         self.feature_dim = net.classifier.in_features
 
     @classmethod
     def published(cls, entry: str) -> str | None:
-        """torchvision's file says `denselayer1.norm.1` for `denselayer1.norm1`: it is older than its
-        module.
-        """
+        """torchvision's older file has `denselayer1.norm.1` for its module's `denselayer1.norm1`."""
         name = super().published(entry)
         return name and re.sub(r"(denselayer\d+\.(?:norm|conv))(\d)", r"\1.\2", name)
 
     def initialise(self, module: nn.Module) -> None:
-        """As torchvision's: Kaiming normal by fan-in for convolutions, a head without bias at the start."""
-        if type(module) is nn.Conv2d:  # subclasses have starts of their own
-            nn.init.kaiming_normal_(module.weight)
-            if module.bias is not None:
-                nn.init.zeros_(module.bias)
-            return
+        """As torchvision's: the bias of the head starts at 0."""
         super().initialise(module)
         if isinstance(module, nn.Linear):
             nn.init.zeros_(module.bias)

@@ -22,14 +22,11 @@ class DigitsCNN(Model):
 
     def __init__(self, classes: int, input_px: int, **params: Any) -> None:
         super().__init__(classes, input_px, **params)
-        self.stages = nn.ModuleDict(
-            {
-                "stage1": ConvBlock(3, 16, 3, padding=1).append(nn.MaxPool2d(2)),
-                "stage2": ConvBlock(16, 32, 3, padding=1).append(nn.MaxPool2d(2)),
-                "stage3": ConvBlock(32, 64, 3, padding=1).append(nn.MaxPool2d(2)),
-                "stage4": ConvBlock(64, 64, 3, padding=1),
-            }
-        )
+        self.stages = nn.ModuleDict()
+        for i, (inputs, outputs) in enumerate([(3, 16), (16, 32), (32, 64), (64, 64)], 1):
+            self.stages[f"stage{i}"] = block = ConvBlock(inputs, outputs, 3, padding=1)
+            if i < 4:
+                block.append(nn.MaxPool2d(2))
         self.neck = GlobalAverage()
         self.feature_dim = 64
         self.head = nn.Linear(self.feature_dim, classes)

@@ -20,10 +20,7 @@ from fedshift.models.layers.blocks import AdaptiveAverage
 
 
 class Inception(nn.Module):
-    """Convolutions 1x1 (32), 3x3 (64), 5x5 (16) and the max-pooled input side by side, then ReLU.
-
-    [B, c, h, w] to [B, c + 112, h, w].
-    """
+    """Convolutions 1x1 (32), 3x3 (64), 5x5 (16), the max-pooled input, then ReLU: c to c + 112 channels."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -45,17 +42,12 @@ class HFedFCNN(Model):
 
     def __init__(self, classes: int, input_px: int, **params: Any) -> None:
         super().__init__(classes, input_px, **params)
+        first = nn.Conv2d(3, 32, 3, padding=1), nn.MaxPool2d(2), nn.ReLU(inplace=True)
+        second = nn.Conv2d(32, 32, 1), nn.Conv2d(32, 64, 3, padding=1)
         self.stages = nn.ModuleDict(
             {
-                "stage1": nn.Sequential(
-                    nn.Conv2d(3, 32, 3, padding=1), nn.MaxPool2d(2), nn.ReLU(inplace=True)
-                ),
-                "stage2": nn.Sequential(
-                    nn.Conv2d(32, 32, 1),
-                    nn.Conv2d(32, 64, 3, padding=1),
-                    nn.MaxPool2d(2),
-                    nn.ReLU(inplace=True),
-                ),
+                "stage1": nn.Sequential(*first),
+                "stage2": nn.Sequential(*second, nn.MaxPool2d(2), nn.ReLU(inplace=True)),
                 "stage3": Inception(64),
                 "stage4": Inception(176),
             }

@@ -16,9 +16,7 @@ from fedshift.models.layers.blocks import AdaptiveAverage
 
 
 class LeNet(Model):
-    """Two 5x5 convolutions of 6 and 16, two linear layers of 120 and 84; inputs other than 32 px are pooled
-    to a map of 5 x 5.
-    """
+    """Two 5x5 convolutions of 6 and 16, linear layers of 120 and 84; maps are pooled to 5 x 5."""
 
     name = "lenet"
     min_px = 16
@@ -26,12 +24,9 @@ class LeNet(Model):
 
     def __init__(self, classes: int, input_px: int, **params: Any) -> None:
         super().__init__(classes, input_px, **params)
-        self.stages = nn.ModuleDict(
-            {
-                "stage1": nn.Sequential(nn.Conv2d(3, 6, 5), nn.ReLU(inplace=True), nn.MaxPool2d(2)),
-                "stage2": nn.Sequential(nn.Conv2d(6, 16, 5), nn.ReLU(inplace=True), nn.MaxPool2d(2)),
-            }
-        )
+        self.stages = nn.ModuleDict()
+        for i, conv in enumerate([nn.Conv2d(3, 6, 5), nn.Conv2d(6, 16, 5)], 1):
+            self.stages[f"stage{i}"] = nn.Sequential(conv, nn.ReLU(inplace=True), nn.MaxPool2d(2))
         self.feature_dim = 84
         self.neck = nn.Sequential(
             AdaptiveAverage(5),

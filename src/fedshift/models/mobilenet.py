@@ -7,7 +7,6 @@ which our copy does not show.
 
 from __future__ import annotations
 
-import itertools
 from types import MappingProxyType
 from typing import Any
 
@@ -17,6 +16,7 @@ from torchvision.models import mobilenet_v2
 from fedshift.models.base import Model
 from fedshift.models.layers.blocks import GlobalAverage
 
+STAGES = ("stem", "stage1", "stage2", "stage3", "stage4")
 CUTS = (0, 2, 4, 7, 14, 19)  # of torchvision's `features`: a stage begins where the map is halved
 
 
@@ -24,33 +24,23 @@ class MobileNet(Model):
     """A stem and four stages of inverted residuals: 24, 32, 96 and 1,280 channels."""
 
     name = "mobilenet"
+    kaiming = "fan_out"
     indicator = "stages.stage1.3.conv.2.weight"
     weights = MappingProxyType({"imagenet": "mobilenet_v2-b0353104.pth"})
-    pieces = MappingProxyType(
-        dict.fromkeys(["stages.stem", *(f"stages.stage{i}" for i in (1, 2, 3, 4))], "features")
-    )
+    pieces = MappingProxyType(dict.fromkeys([f"stages.{stage}" for stage in STAGES], "features"))
 
     def __init__(self, classes: int, input_px: int, **params: Any) -> None:
         super().__init__(classes, input_px, **params)
         net = mobilenet_v2(weights=None, num_classes=classes)
-        names = ("stem", "stage1", "stage2", "stage3", "stage4")
-        cuts = itertools.pairwise(CUTS)
-        self.stages = nn.ModuleDict(
-            {name: net.features[start:stop] for name, (start, stop) in zip(names, cuts, strict=True)}
-        )
+        cuts = zip(STAGES, CUTS, CUTS[1:], strict=False)
+        self.stages = nn.ModuleDict({name: net.features[start:stop] for name, start, stop in cuts})
         dropout, self.head = net.classifier
         self.neck = nn.Sequential(GlobalAverage(), dropout)
         self.feature_dim = net.last_channel
 
     def initialise(self, module: nn.Module) -> None:
-        """As torchvision's: Kaiming normal by fan-out for convolutions, N(0, 0.01) and zero bias for the
-        head.
-        """
-        if type(module) is nn.Conv2d:  # subclasses have starts of their own
-            nn.init.kaiming_normal_(module.weight, mode="fan_out")
-            if module.bias is not None:
-                nn.init.zeros_(module.bias)
-        elif isinstance(module, nn.Linear):
+        """As torchvision's: N(0, 0.01) and zero bias for the head."""
+        if isinstance(module, nn.Linear):
             nn.init.normal_(module.weight, 0, 0.01)
             nn.init.zeros_(module.bias)
         else:

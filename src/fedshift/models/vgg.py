@@ -8,6 +8,7 @@ pooling. A guess at one of the networks of hFedF's Figure 14, which our copy doe
 
 from __future__ import annotations
 
+import itertools
 from types import MappingProxyType
 from typing import Any
 
@@ -25,6 +26,7 @@ class VGG(Model):
 
     name = "vgg"
     min_px = 32
+    kaiming = "fan_out"
     indicator = "stages.stage1.0.weight"
     weights = MappingProxyType({"imagenet": "vgg11_bn-6002323d.pth"})
     pieces = MappingProxyType({f"stages.stage{i}": "features" for i in (1, 2, 3, 4, 5)})
@@ -32,23 +34,16 @@ class VGG(Model):
     def __init__(self, classes: int, input_px: int, **params: Any) -> None:
         super().__init__(classes, input_px, **params)
         features = make_layers(cfgs["A"], batch_norm=True)
-        self.stages = nn.ModuleDict(
-            {f"stage{i}": features[CUTS[i - 1] : CUTS[i]] for i in range(1, len(CUTS))}
-        )
+        cuts = enumerate(itertools.pairwise(CUTS), 1)
+        self.stages = nn.ModuleDict({f"stage{i}": features[start:stop] for i, (start, stop) in cuts})
         self.neck = GlobalAverage()
         self.feature_dim = 512
         self.head = nn.Linear(self.feature_dim, classes)
 
     def initialise(self, module: nn.Module) -> None:
-        """As torchvision's: Kaiming normal by fan-out and zero bias for convolutions, N(0, 0.01) and zero
-        bias for the head.
-        """
-        if type(module) is nn.Conv2d:  # subclasses have starts of their own
-            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
-        elif isinstance(module, nn.Linear):
+        """As torchvision's: N(0, 0.01) and zero bias for the head."""
+        if isinstance(module, nn.Linear):
             nn.init.normal_(module.weight, 0, 0.01)
+            nn.init.zeros_(module.bias)
         else:
             super().initialise(module)
-            return
-        assert module.bias is not None
-        nn.init.zeros_(module.bias)

@@ -29,9 +29,7 @@ def as_map(x: Tensor) -> Tensor:
 
 
 class Embedding(nn.Module):
-    """Patches, normalised and projected, behind a class token, plus learned positions: [B, 3, h, w] to [B,
-    64, 1 + h w / 32^2, 1].
-    """
+    """Projected patches behind a class token, plus positions: [B, 3, h, w] to [B, 64, 1 + h w / 32^2, 1]."""
 
     def __init__(self, patches: int) -> None:
         super().__init__()
@@ -72,9 +70,7 @@ class Attention(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """Linear, BN over all tokens of the batch, GELU, linear: [B, n, 64] to [B, n, 64]. `fc2` sees [B n,
-    128].
-    """
+    """Linear, BN over all tokens of a batch, GELU, linear: [B, n, 64] to the same; `fc2` sees [B n, 128]."""
 
     decomposes = ("fc2", "")
 
@@ -115,10 +111,9 @@ class ClassToken(nn.Module):
 
 
 class ViTSmall(Model):
-    """An embedding and six blocks. `body` returns a map [B, 64, 1 + patches, 1]: its "space" is the tokens,
-    the class token first.
+    """An embedding and six blocks. `body` returns a map [B, 64, 1 + patches, 1] of the tokens, the class
+    token first, so that a statistic over space is one over tokens.
 
-    So what a method puts after a stage works as on any network: a statistic over space is one over tokens.
     Raises FedshiftError where the input is not a whole number of patches.
     """
 

@@ -96,9 +96,7 @@ def quadratics(
     **blocks: dict[str, Any],
 ) -> Federation:
     """Clients with objectives h_k / 2 (w - c_k)^2, `steps` full-batch steps a round; client k holds sizes[k]
-    copies of (h_k, c_k).
-
-    blocks: further keys of `local` and `federation`.
+    copies of (h_k, c_k). blocks: other keys of `local` and `federation`.
     """
     sizes = sizes or [1] * len(h)
     pixels = torch.tensor(
@@ -206,14 +204,13 @@ def finish(federation: Federation, rounds: int | None = None) -> Federation:
 
 def aliased(network: Network) -> bool:
     """Whether every tensor and gradient of a network still shares memory with its flat vectors."""
-    return all(
-        tensor.data_ptr() == entry.view(network.row).data_ptr()
-        and (
-            not tensor.requires_grad
-            or (tensor.grad is not None and tensor.grad.data_ptr() == entry.view(network.g).data_ptr())
-        )
-        for tensor, entry in network._pairs
-    )
+    for tensor, entry in network._pairs:
+        pairs: list[tuple[Tensor | None, Tensor]] = [(tensor, network.row)]
+        if tensor.requires_grad:
+            pairs.append((tensor.grad, network.g))
+        if any(own is None or own.data_ptr() != entry.view(flat).data_ptr() for own, flat in pairs):
+            return False
+    return True
 
 
 def recorded(owner: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:

@@ -138,12 +138,11 @@ def _rounds(
     name: what a checkpoint must agree on: digest and data; began: when this process did (time.monotonic).
     """
     code = federation.spec.method_code
-    resumed = checkpoint.resume(federation, run.checkpoint, run.segments, name, code)
-    verb, total = "resumed at" if resumed else "starts at", federation.spec.federation.rounds
-    earlier = resumed.seconds if resumed else 0.0
+    earlier = checkpoint.resume(federation, run.checkpoint, run.segments, name, code)
+    verb, total = "starts at" if earlier is None else "resumed at", federation.spec.federation.rounds
 
     def spent() -> float:
-        return earlier + time.monotonic() - began
+        return (earlier or 0.0) + time.monotonic() - began
 
     log.info("%s: %s round %d of %d", run.path, verb, federation.round, total)
     saved = time.monotonic()

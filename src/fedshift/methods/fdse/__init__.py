@@ -24,16 +24,11 @@ import torch
 from torch import Tensor
 
 from fedshift.common.errors import FedshiftError
-from fedshift.federation.client import Client
-from fedshift.federation.layout import Index, Layout
-from fedshift.federation.method import Method
-from fedshift.federation.server import Server, mean
-from fedshift.methods.fdse import gradients
+from fedshift.federation.method import Client, Index, Layout, Method, Model, Server, mean
 from fedshift.methods.fdse.block import Decomposition, decompose
 from fedshift.methods.fdse.consensus import consensus, consensus_factors, inner_products, similarity
 from fedshift.methods.fdse.consistency import Alignment
 from fedshift.methods.fdse.released import FirstRelease, SecondRelease
-from fedshift.models.base import Model
 from fedshift.models.layers.blocks import channels
 
 FORMS = {"code_v1": FirstRelease, "code_head": SecondRelease}  # of Eq. 6, in released code
@@ -65,9 +60,7 @@ class Params(Decomposition):
 
 
 class FDSE(Method):
-    """S: DFE layers, BN_DFE, head: shared. P: DSE layers, affine BN_DSE, bias: personal. Statistics of
-    BN_DSE: local.
-    """
+    """Shared: DFE, BN_DFE, head. Personal: DSE layers, BN_DSE's affine part, bias. Local: its statistics."""
 
     name = "fdse"
     version = 2
@@ -103,11 +96,16 @@ class FDSE(Method):
         if hp.lam == 0 or hp.consistency == "none" or C.t + 1 < hp.consistency_from_round:
             return task
         term = hp.lam * C.tmp.alignment.term()
-        gradients.begin(C, term)
+        if C.steps == 0 and (C.t < 20 or C.t % 10 == 0):  # to log it costs a backward pass more
+            with C.worker.passes.counted(False):
+                C.network.backward(term, retain_graph=True)
+            C.tmp.term_gradient = C.network.g.clone()
         return task + term
 
     def grad(self, C: Client, g: Tensor) -> None:
-        gradients.log(C, g)
+        if (term := vars(C.tmp).pop("term_gradient", None)) is not None:
+            C.log("task_gradient", (g - term).norm())
+            C.log("consistency_gradient", term.norm())
 
     def aggregate(self, S: Server, rows: Tensor, p: Tensor, up: Mapping[str, Tensor]) -> None:
         """Eq. 8 on every shared layer, Eq. 9 on every personal one; statistics are averaged uniformly."""

@@ -105,27 +105,19 @@ class DSEBlock(nn.Module):
 
 
 def decompose(model: nn.Module, how: Decomposition) -> int:
-    """Replace, in place, each layer and BN that a module of `model` names in `decomposes`; returns how many
-    there were.
-    """
+    """Replace in place each layer and BN named by a module's `decomposes`; returns their number."""
     modules = [module for module in model.modules() if hasattr(module, "decomposes")]
     for module in modules:
         layer, bn = cast(tuple[str, str], module.decomposes)
-        setattr(module, layer, _block(getattr(module, layer), how))
+        replaced = getattr(module, layer)
+        block = _conv_block if isinstance(replaced, nn.Conv2d) else _linear_block
+        setattr(module, layer, block(replaced, how))
         if bn:
             setattr(module, bn, nn.Identity())
     return len(modules)
 
 
-def _block(layer: nn.Module, how: Decomposition) -> DSEBlock:
-    if isinstance(layer, nn.Conv2d):
-        return _conv_block(layer, how)
-    assert isinstance(layer, nn.Linear)
-    return _linear_block(layer, how)
-
-
 def _conv_block(layer: nn.Conv2d, how: Decomposition) -> DSEBlock:
-    """The decomposed block of a convolution."""
     outputs, kernel = layer.out_channels, layer.kernel_size[0]
     stride, own = layer.stride[0], int(layer.padding[0])
     features = math.ceil(outputs / how.G)
@@ -133,10 +125,10 @@ def _conv_block(layer: nn.Conv2d, how: Decomposition) -> DSEBlock:
     extract = nn.Conv2d(layer.in_channels, features, kernel, stride, padding)
     bns = nn.BatchNorm2d(outputs), nn.BatchNorm2d(features)
     if how.G == 1:
-        return _assembled(extract, nn.Identity(), *bns, identity=False, how=how)
+        return _assembled(extract, nn.Identity(), *bns, False, how)
     added = features * (how.G - 1)
     expand = nn.Conv2d(features, added, how.dw, padding=how.dw // 2, groups=features, bias=False)
-    return _assembled(extract, expand, *bns, identity=True, how=how)
+    return _assembled(extract, expand, *bns, True, how)
 
 
 def _linear_block(layer: nn.Linear, how: Decomposition) -> DSEBlock:
@@ -145,24 +137,17 @@ def _linear_block(layer: nn.Linear, how: Decomposition) -> DSEBlock:
     extract = nn.Linear(layer.in_features, features)
     expand = DepthwiseLinear(features, features * (how.G - identity))
     bns = nn.BatchNorm1d(outputs), nn.BatchNorm1d(features)
-    return _assembled(extract, expand, *bns, identity=identity, how=how)
+    return _assembled(extract, expand, *bns, identity, how)
 
 
 def _assembled(
-    extract: nn.Module,
-    expand: nn.Module,
-    dfe_bn: _BatchNorm,
-    dse_bn: _BatchNorm,
-    identity: bool,
+    extract: nn.Module, expand: nn.Module, dfe_bn: _BatchNorm, dse_bn: _BatchNorm, identity: bool,
     how: Decomposition,
-) -> DSEBlock:
+) -> DSEBlock:  # fmt: skip
     """A block of its extractor, its expansion and their normalisations."""
     outputs = dfe_bn.num_features
-    biases = [
-        ChannelBias(outputs) if how.concat_bias == owner else nn.Identity()
-        for owner in ("shared", "personal")
-    ]
+    owners = ("shared", "personal")
+    biases = [ChannelBias(outputs) if how.concat_bias == owner else nn.Identity() for owner in owners]
     dfe, dse = Half("dfe", extract, dfe_bn, biases[0]), Half("dse", expand, dse_bn, biases[1])
-    return DSEBlock(
-        dfe, dse, outputs, identity, nn.ReLU(inplace=True) if how.activation == "relu" else nn.Identity()
-    )
+    activation = nn.ReLU(inplace=True) if how.activation == "relu" else nn.Identity()
+    return DSEBlock(dfe, dse, outputs, identity, activation)

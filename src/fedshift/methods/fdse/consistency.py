@@ -16,9 +16,7 @@ KEEP = 0.9  # of the old value in running statistics: 1 - the momentum of BN_DFE
 
 @equation("FDSE", "Eq. 4")
 def moments(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and biased variance [T] of every channel of x [B, T, ..] over all other axes, in fp32 at least
-    (fp64 stays fp64).
-    """
+    """Mean and biased variance [T] of each channel of x [B, T, ..] over all other axes, in fp32 or fp64."""
     average, variance = BatchMoments.apply(x)  # type: ignore[no-untyped-call]
     return average, variance
 
@@ -48,16 +46,12 @@ def consistency(
 
 @equation("FDSE", "Eq. 7")
 def depth_weights(depth: Tensor, beta: float) -> Tensor:
-    """exp(beta l) / sum_j exp(beta j) for depths l [L], counted from any number; in the dtype of `depth`,
-    integers give fp32.
-    """
+    """exp(beta l) / sum_j exp(beta j) for depths l [L], from any number; integers give fp32."""
     return torch.softmax(beta * depth, 0)
 
 
 class Alignment:
-    """L_con of a network in training. The statistics of BN_DFE that it comes with stay the goal, and start
-    the running ones.
-    """
+    """L_con of a network in training. BN_DFE's first statistics are the goal and start the running ones."""
 
     def __init__(self, model: Model, beta: float) -> None:
         self.blocks = [module for module in model.modules() if isinstance(module, DSEBlock)]

@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from fedshift.common.equations import equation
-from fedshift.methods.fdse.consistency import Alignment
+from fedshift.methods.fdse.consistency import KEEP, Alignment
 
-KEEP = 0.9
 EPSILON = 1e-8
 
 
@@ -34,12 +33,9 @@ def consistency_v1(
 
 @equation("FDSE", "Eq. 6, second release", consistency="code_head")
 def consistency_head(
-    batches: Sequence[Tensor],
-    global_averages: Sequence[Tensor],
-    global_variances: Sequence[Tensor],
-    weights: Tensor,
-    memory: tuple[Tensor, Tensor] | None,
-) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    batches: Sequence[Tensor], global_averages: Sequence[Tensor], global_variances: Sequence[Tensor],
+    weights: Tensor, memory: tuple[Tensor, Tensor] | None,
+) -> tuple[Tensor, tuple[Tensor, Tensor]]:  # fmt: skip
     """Sum of weights[l] (mean((A^2 - m^2) / (2 v)) + mean(log(v / (V + 1e-8)) + V / (v + 1e-8)) / 2) over all
     layers; not bounded below.
 
@@ -49,15 +45,11 @@ def consistency_head(
     the sum and the memory for the next batch.
     """
     total = torch.zeros_like(weights[0])
-    for batch, average, variance, weight in zip(
-        batches, global_averages, global_variances, weights, strict=True
-    ):
-        new = batch.mean(), batch.var()
-        m, v = (
-            new
-            if memory is None
-            else (KEEP * old + (1 - KEEP) * now for old, now in zip(memory, new, strict=True))
-        )
+    layers = zip(batches, global_averages, global_variances, weights, strict=True)
+    for batch, average, variance, weight in layers:
+        m, v = batch.mean(), batch.var()
+        if memory is not None:
+            m, v = (KEEP * old + (1 - KEEP) * now for old, now in zip(memory, (m, v), strict=True))
         shift = ((average.square() - m.square()) / (2 * v)).mean()
         spread = (torch.log(v / (variance + EPSILON)) + variance / (v + EPSILON)).mean() / 2
         total = total + weight * (shift + spread)
@@ -70,12 +62,10 @@ class FirstRelease(Alignment):
     """L_con of the first release."""
 
     def term(self) -> Tensor:
-        averages, variances = (vector.split(self.sizes) for vector in self.goal)
+        goals = (vector.split(self.sizes) for vector in self.goal)
         layers = [
             consistency_v1(batch, bn.running_mean, bn.running_var, average, variance)
-            for (batch, _), bn, average, variance in zip(
-                self._moments(), self.bns, averages, variances, strict=True
-            )
+            for (batch, _), bn, average, variance in zip(self._moments(), self.bns, *goals, strict=True)
         ]
         return (self.weights * torch.stack(layers)).sum()
 

@@ -28,14 +28,9 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from fedshift.common.equations import equation
 from fedshift.common.errors import FedshiftError
-from fedshift.federation.client import Client
-from fedshift.federation.layout import Layout
-from fedshift.federation.method import Visit
+from fedshift.federation.method import Client, Layout, Server, Slot, Visit, equation, mean
 from fedshift.federation.optimizer import Rule
-from fedshift.federation.server import Server, mean
-from fedshift.federation.state import Slot
 from fedshift.methods.hfedf.autoencoder import Autoencoder, unit_range
 from fedshift.methods.hfedf.hypernet import Generated
 
@@ -68,11 +63,7 @@ class Params:
 
 @equation("hFedF", "Eq. 8")
 def alignment(gram: Tensor) -> Tensor:
-    """gamma_i = cos(g_i, mean of all g), [K], from the inner products <g_i, g_j> [K, K]; 0 where a gradient,
-    or the mean, is zero.
-
-    For gradients g [K, size] that are at hand: gram = g @ g.T.
-    """
+    """gamma_i = cos(g_i, mean of all g), [K], from the gram matrix <g_i, g_j> [K, K]; 0 where one is zero."""
     dots = gram.mean(1)
     norms = gram.diagonal().sqrt() * dots.mean().clamp_min(0).sqrt()
     return torch.where(norms > 0, dots / norms, 0)
@@ -86,18 +77,14 @@ def gradalign(gamma: Tensor, sign: int) -> Tensor:
 
 @equation("hFedF", "Eq. 10")
 def ema_step(t: int, warmup: int, alpha: float) -> float:
-    """What remains of the server's step in round t: alpha theta + (1 - alpha) theta_before = theta_before +
-    alpha (theta - theta_before).
-
-    t from 0; 1 up to and with round `warmup` (at its end Algorithm 4 copies the state), alpha after it.
+    """What remains of the server's step in round t, from 0: alpha theta + (1 - alpha) theta_before =
+    theta_before + alpha (theta - theta_before). 1 up to and with round `warmup`, alpha after it.
     """
     return alpha if t > warmup else 1.0
 
 
 class HFedF(Generated):
-    """The server descends on embeddings and hypernetwork along the clients' updates, pulled back through
-    it.
-    """
+    """The server descends on embeddings and hypernetwork along the updates, pulled back through it."""
 
     name = "hfedf"
     Params = Params
@@ -132,9 +119,7 @@ class HFedF(Generated):
         return {}
 
     def _latent(self, C: Client) -> Mapping[str, Tensor]:
-        """The mean latent of the validation images, by an autoencoder of the client's own from a common
-        start.
-        """
+        """The mean latent of the validation images, by the client's own autoencoder from a common start."""
         if not (batches := [x for x, _ in C.batches()]):
             problem = f"client {C.k} has too few training images for an autoencoder"
             raise FedshiftError("method hfedf", problem, "Give it two or more, or learn the embeddings.")

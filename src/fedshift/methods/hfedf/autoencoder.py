@@ -18,23 +18,15 @@ class Autoencoder(nn.Module):
     def __init__(self, dim: int) -> None:
         super().__init__()
         self.encoder = nn.Sequential(
-            nn.Conv2d(3, 16, 3, padding=1),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
-            nn.Conv2d(16, 32, 3, padding=1),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
-            nn.Flatten(),
-            nn.Linear(2048, dim),
-        )
+            nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Flatten(), nn.Linear(2048, dim),
+        )  # fmt: skip
         self.decoder = nn.Sequential(
-            nn.Linear(dim, 2048),
-            nn.Unflatten(1, (32, 8, 8)),
-            nn.ConvTranspose2d(32, 16, 2, 2),
-            nn.ReLU(),
-            nn.ConvTranspose2d(16, 3, 2, 2),
-            nn.Sigmoid(),
-        )
+            nn.Linear(dim, 2048), nn.Unflatten(1, (32, 8, 8)),
+            nn.ConvTranspose2d(32, 16, 2, 2), nn.ReLU(),
+            nn.ConvTranspose2d(16, 3, 2, 2), nn.Sigmoid(),
+        )  # fmt: skip
 
     @staticmethod
     def size(dim: int) -> int:

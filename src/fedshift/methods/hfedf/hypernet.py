@@ -21,20 +21,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fedshift.common.equations import equation
-from fedshift.federation.layout import Layout
-from fedshift.federation.method import Method
-from fedshift.federation.server import Server
-from fedshift.federation.state import Slot
+from fedshift.federation.method import Layout, Method, Server, Slot, equation
 
 WIDTH = 50
 
 
 class Hypernetwork:
     """The shapes, and where they lie in h [size]: embeddings [N, e], weight and bias of each hidden layer,
-    head [F, P], its bias [P].
-
-    Without a hidden layer the head maps the embedding itself (F = e), else F = 50.
+    head [F, P], its bias [P]; F = 50, or e without a hidden layer.
     """
 
     def __init__(self, clients: int, dim: int, hidden: int, outputs: int) -> None:
@@ -46,9 +40,7 @@ class Hypernetwork:
         self.size, self.inner = sum(self.sizes), sum(self.sizes[:-2])
 
     def views(self, h: Tensor) -> list[Tensor]:
-        """All tensors by their shape, sharing memory with h [size]; the first ones only for its beginning h
-        [inner].
-        """
+        """All tensors by shape, sharing memory with h [size]; the first ones for its beginning [inner]."""
         sizes = self.sizes if len(h) == self.size else self.sizes[:-2]
         return [part.view(shape) for part, shape in zip(h.split(sizes), self.shapes, strict=False)]
 
@@ -65,9 +57,7 @@ class Hypernetwork:
         return x
 
     def draw(self, rng: torch.Generator, dtype: torch.dtype, deviation: Tensor | None = None) -> Tensor:
-        """A start: embeddings N(0, 1), layers as torch starts Linear; with `deviation` [P], heads scaled so
-        that the outputs have it.
-        """
+        """A start: embeddings N(0, 1), layers as torch's Linear; outputs scaled to `deviation` [P]."""
         h = torch.empty(self.size, dtype=dtype)
         embeddings, *layers = views = self.views(h)
         embeddings.normal_(generator=rng)
@@ -91,11 +81,9 @@ def _uniform(weight: Tensor, bias: Tensor, fan_in: int, rng: torch.Generator) ->
 
 @equation("hFedF", "Eq. 4")
 def generate(net: Hypernetwork, h: Tensor, client: int) -> Tensor:
-    """phi_i = h(i; theta, nu), [P]. One client at a time: the same bits whoever else takes part.
+    """phi_i = h(i; theta, nu), [P]; h [net.size]: all tensors of `Hypernetwork`, flattened in turn.
 
-    net = Hypernetwork(N, e, hidden layers, P), of this module, holds shapes alone. h [net.size]: nu [N, e],
-    weight [50, inputs] and bias of each hidden layer, then head [F, P] and its bias [P], flattened one after
-    the other; F = 50, or e without a hidden layer.
+    One client at a time: the same bits whoever else takes part.
     """
     *_, head, bias = net.views(h)
     return torch.addmv(bias, head.T, net.features(h[: net.inner], [client])[0])
@@ -103,9 +91,7 @@ def generate(net: Hypernetwork, h: Tensor, client: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Pullback:
-    """The gradients of K clients over all of h, in factors: inner [K, inner], features [K, F] and cotangents
-    [K, P] of the head.
-    """
+    """Gradients over h in factors: inner [K, inner]; the head's features [K, F], cotangents [K, P]."""
 
     inner: Tensor
     features: Tensor
@@ -138,9 +124,8 @@ def pullback(net: Hypernetwork, h: Tensor, clients: list[int], cotangents: Tenso
     leaf = h[: net.inner].clone().requires_grad_()
     features = net.features(leaf, clients)
     arriving = cotangents @ head.T
-    inner = [
-        torch.autograd.grad(features[i], leaf, arriving[i], retain_graph=True)[0] for i in range(len(clients))
-    ]
+    pairs = zip(features, arriving, strict=True)
+    inner = [torch.autograd.grad(one, leaf, back, retain_graph=True)[0] for one, back in pairs]
     return Pullback(torch.stack(inner), features.detach(), cotangents)
 
 
@@ -151,9 +136,7 @@ def embedding_dim(clients: int) -> int:
 
 
 def own_deviation(L: Layout) -> Tensor:
-    """The deviation with which torch starts convolutions and linear maps, 1 / sqrt(3 fan-in), of every
-    trainable entry [P].
-    """
+    """torch's deviation of starts of convolutions and linear maps, 1 / sqrt(3 fan-in), by entry [P]."""
     fans = {entry.name: math.prod(entry.shape[1:]) for entry in L.entries}
     deviation = torch.zeros(L.size, dtype=L.dtype)
     for entry in L.entries:
@@ -163,10 +146,8 @@ def own_deviation(L: Layout) -> Tensor:
 
 
 class Generated(Method):
-    """Slot h: embeddings and hypernetwork in one vector, so that one optimiser steps on both.
-
-    Everything trainable is generated; statistics of batch normalisation are not, they stay in the server's
-    row.
+    """Slot h: embeddings and hypernetwork in one vector, for one optimiser. All that is trainable is
+    generated; statistics of batch normalisation stay in the server's row.
     """
 
     weighs = True
@@ -191,9 +172,7 @@ class Generated(Method):
         return rows
 
     def pulled(self, S: Server, rows: Tensor) -> Pullback:
-        """The gradients of the active clients, with phi - phi~ as cotangents; rows [K, P + Q] as they came
-        back.
-        """
+        """The gradients of the active clients, with cotangents phi - phi~; rows [K, P + Q] as received."""
         W = S.layout.W
         cotangents = self.broadcast(S, S.active)[:, W] - rows[:, W]
         return pullback(self.net(S.layout, S.N), S.slot.h, S.active, cotangents)

@@ -39,9 +39,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from fedshift.federation.client import Client
-from fedshift.federation.method import Visit
-from fedshift.federation.server import Server
+from fedshift.federation.method import Client, Model, Server, Visit
 from fedshift.methods._centralizable import Centralizable
 from fedshift.methods.stablefdg.attention import ConvolutionHighlighter, Highlighter, Similarity, partners
 from fedshift.methods.stablefdg.styles import (
@@ -57,7 +55,7 @@ from fedshift.methods.stablefdg.styles import (
     ring,
     seeds,
 )
-from fedshift.models.base import MapFunction, Model
+from fedshift.models.base import MapFunction
 from fedshift.models.layers.blocks import channels, check_stages
 from fedshift.models.layers.style import Form, Style, adain, copies, mixed, shares, style
 
@@ -165,10 +163,8 @@ class StableFDG(Centralizable):
 
 
 class Steps:
-    """Steps 2-5 in one forward pass.
-
-    Of the batch as it is now: y, labels: on the device and on the host; source: which of its first images
-    each row is, on the host.
+    """Steps 2-5 in one forward pass. Of the batch as it is now: y, labels: on the device and on the host;
+    source: which of its first images each row is, on the host.
     """
 
     def __init__(self, hp: Params, C: Client, y: Tensor) -> None:
@@ -180,12 +176,9 @@ class Steps:
     def after(self) -> dict[str, MapFunction]:
         """What follows which stage."""
         hooks: dict[str, MapFunction] = dict.fromkeys(self.hp.positions, self.explore)
-        hooks["stage1"] = self.shift_explore if "stage1" in hooks else self.shift
+        both = "stage1" in hooks
+        hooks["stage1"] = lambda x: self.explore(self.shift(x)) if both else self.shift(x)
         return hooks
-
-    def shift_explore(self, x: Tensor) -> Tensor:
-        """Steps 2-5."""
-        return self.explore(self.shift(x))
 
     def _coin(self) -> bool:
         return bool(torch.rand((), generator=self._rng) < self.hp.p)
@@ -206,21 +199,16 @@ class Steps:
         if self.hp.shift == "official":
             unshifted = batch - min(SHIFTED, batch // 2)
             features = torch.cat(own, 1)
-            centre = centres(features, seeds(features, _race(unshifted, batch, features)))
-            return Style(
-                *(torch.cat([c, n[unshifted:]]) for c, n in zip(centre.chunk(2, 1), new, strict=True))
-            )
+            centre = centres(features, seeds(features, _race(unshifted, batch, features))).chunk(2, 1)
+            return Style(*(torch.cat([c, n[unshifted:]]) for c, n in zip(centre, new, strict=True)))
         race = _race(max(1, batch // 2), batch, own.mu)
-        samples = (
-            seeds(torch.cat(own, 1), race) if self.hp.shift == "seeds" else race[0].argsort()[: len(race)]
-        )
+        by_distance = self.hp.shift == "seeds"
+        samples = seeds(torch.cat(own, 1), race) if by_distance else race[0].argsort()[: len(race)]
         stays = torch.zeros(batch, 1, dtype=torch.bool, device=own.mu.device).index_fill(0, samples, True)
         return Style(*(torch.where(stays, o, n) for o, n in zip(own, new, strict=True)))
 
     def explore(self, x: Tensor) -> Tensor:
-        """Steps 3-5; later successes only mix. Gradient through the normalisation, not through the new
-        styles.
-        """
+        """Steps 3-5; later successes only mix. Gradient through the normalisation, not the new styles."""
         if not self._coin():
             return x
         own = style(x, self.hp.sigma)
@@ -250,9 +238,7 @@ def _race(k: int, batch: int, like: Tensor) -> Tensor:
 
 
 def one_per_class(C: Client) -> tuple[Tensor, Tensor]:
-    """One random training sample of each class that the client holds, augmented: x [C', 3, h, w], y [C']
-    ascending (App. G).
-    """
+    """A random training image of each class of the client, augmented: x [C', 3, h, w], y [C'] ascending."""
     samples, train = C.samples, C.data.train
     if not hasattr(C.tmp, "classes"):  # once a round
         labels = samples.host_labels[train]

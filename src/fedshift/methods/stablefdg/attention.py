@@ -32,10 +32,9 @@ def attention(query: Tensor, key: Tensor) -> Tensor:
     """Scores [B, hw] that sum to 1: softmax over the positions of key [B, d, hw] of their product with the
     mean query [B, d].
 
-    The mean over the query axis of S = Q^T K [hw, hw] is (mean of Q)^T K, so of Q [B, d, hw] only its mean
-    over positions is wanted: Q = theta_q X_j in Eq. 6, (theta_q X_j + theta_q X_i) / 2 in Eq. 8; key =
-    theta_k X_i. No scale. The released code (`similarity: cosine`) divides each column of theta_q X and
-    theta_k X by its norm first. Not as a matrix product, which autocast would take to bf16.
+    The mean over the query axis of S = Q^T K [hw, hw] is (mean of Q)^T K: Q = theta_q X_j in Eq. 6, (theta_q
+    X_j + theta_q X_i) / 2 in Eq. 8; K = theta_k X_i. No scale; the released code (`similarity: cosine`)
+    divides each column of Q and K by its norm. Not a matrix product, which autocast would take to bf16.
     """
     return (query[:, :, None] * key).sum(1).softmax(1)
 
@@ -49,9 +48,7 @@ def highlighted(scores: Tensor, z: Tensor) -> Tensor:
 @equation("StableFDG", "Sec. 3.2")
 def partners(labels: Tensor, source: Tensor) -> tuple[Tensor, Tensor]:
     """For labels [B]: the next row of the same class that shows another image, cyclic [B], and whether there
-    is none [B].
-
-    source [B]: the image of the batch that each row is, or is a copy of. A row without a partner is its own.
+    is none [B]: then it is the row itself. source [B]: the image that each row is, or is a copy of.
     """
     rows = torch.arange(len(labels), device=labels.device)
     fits = (labels == labels[:, None]) & (source != source[:, None])
@@ -60,10 +57,9 @@ def partners(labels: Tensor, source: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class Neck(nn.Sequential):
-    """A network's neck, and beside its feature [B, F] the highlighted feature: [B, C, h, w] to [B, F + C].
+    """A network's neck, its tensors' names kept, and the highlighted feature: [B, C, h, w] to [B, F + C].
 
-    For ResNets the neck is the global average, as in the paper; other networks keep their own. Its tensors
-    keep their names.
+    For ResNets the neck is the global average, as in the paper; other networks keep their own.
     """
 
     def __init__(self, neck: nn.Module) -> None:
@@ -84,10 +80,8 @@ class Neck(nn.Sequential):
 
 
 class Embedding(nn.Conv2d):
-    """theta: the map [B, C, h, w] to [B, d, h, w], a 1x1 convolution.
-
-    Its start is the released code's, where one convolution makes queries, keys and values, 3 d outputs:
-    Kaiming normal by their fan-out, biases 0.
+    """theta: the map [B, C, h, w] to [B, d, h, w], a 1x1 convolution. It starts as in the released code,
+    where one convolution makes queries, keys and values: Kaiming normal by fan-out 3 d, biases 0.
     """
 
     def __init__(self, channels: int, d: int) -> None:
@@ -128,15 +122,12 @@ class Highlighter(Neck):
 
 
 class ConvolutionHighlighter(Neck):
-    """Table 16's baseline of the same size: two 1x1 convolutions make the scores, without queries [the paper
-    does not show its form].
-    """
+    """Table 16's baseline of the same size, its form guessed: two 1x1 convolutions make the scores."""
 
     def __init__(self, neck: nn.Module, channels: int, width: int) -> None:
         super().__init__(neck)
-        self.score = nn.Sequential(
-            nn.Conv2d(channels, width, 1), nn.ReLU(inplace=True), nn.Conv2d(width, 1, 1)
-        )
+        first, second = nn.Conv2d(channels, width, 1), nn.Conv2d(width, 1, 1)
+        self.score = nn.Sequential(first, nn.ReLU(inplace=True), second)
 
     def scores(self, z: Tensor, partner: Partner) -> Tensor:
         return self.score(z).flatten(1).float().softmax(1)

@@ -22,10 +22,9 @@ SHIFTED = 16  # of a batch, in the released code
 
 @equation("StableFDG", "Eq. 2-3")
 def information(styles: Style, form: Form) -> Tensor:
-    """Phi [4, C] of a client whose samples have `styles`: mu_n, sigma_n, Sigma_n(mu), Sigma_n(sigma).
+    """Phi [4, C] of a client whose samples have `styles` [n, C]: mu_n, sigma_n, Sigma_n(mu), Sigma_n(sigma).
 
-    styles: Style(mu, sigma) of fedshift.models.layers.style, [n, C] each. form "biased": Eq. 2; "official":
-    variances unbiased + 1e-6 (0 of a single sample).
+    form "biased": Eq. 2; "official": variances unbiased + 1e-6 (0 of a single sample).
     """
     n = len(styles.mu)
     official = form == "official" and n > 1
@@ -55,12 +54,11 @@ def farthest(phi: Tensor, m: int) -> Tensor:
 
 @equation("StableFDG", "Step 2, k-means++")
 def seeds(features: Tensor, race: Tensor) -> Tensor:
-    """k-means++ seeding of features [B, F] into k different samples [k]; race [k, B]: standard exponential
-    draws.
+    """k-means++ seeding of features [B, F] into k samples [k]; race [k, B]: standard exponential draws.
 
-    The first is uniform, each next proportional to its squared distance to the nearest seed so far; all
-    distances 0: uniform among the rest. The smallest race / weight wins, which is a draw in proportion to the
-    weights and needs no wait for the device.
+    The first is uniform, each next proportional to its squared distance to the nearest seed; uniform among
+    the rest where all distances are 0. The smallest race / weight wins: a draw in proportion to the weights
+    that needs no wait for the device.
     """
     squared = torch.cdist(features, features, compute_mode="donot_use_mm_for_euclid_dist").square()
     nearest = torch.ones_like(squared[0])
@@ -87,11 +85,9 @@ def centres(features: Tensor, seeded: Tensor) -> Tensor:
 
 @equation("StableFDG", "Step 2")
 def received(phi: Tensor, pick: Tensor, noise: Tensor) -> Style:
-    """New styles, (mu, sigma) [B, C] each, from m received ones, phi [m, 4, C]: mu_n' + eps_mu, max(0,
-    sigma_n' + eps_sigma).
+    """New styles [B, C] from m received ones, phi [m, 4, C]: mu_n' + eps_mu, max(0, sigma_n' + eps_sigma).
 
-    eps = noise sqrt(Sigma_n'), noise [2, B, C] (for mu, for sigma) standard normal; pick [B]: which of the m
-    each sample takes.
+    eps = noise sqrt(Sigma_n'), noise [2, B, C] standard normal; pick [B]: which of the m a sample takes.
     """
     mu, sigma, mu_variance, sigma_variance = phi[pick].unbind(1)
     return Style(mu + noise[0] * mu_variance.sqrt(), (sigma + noise[1] * sigma_variance.sqrt()).clamp(min=0))
@@ -99,11 +95,9 @@ def received(phi: Tensor, pick: Tensor, noise: Tensor) -> Style:
 
 @equation("StableFDG", "Step 3")
 def oversampled(labels: Tensor, size: int, rng: torch.Generator) -> Tensor:
-    """Indices [size] of the samples to add so that the classes among `labels` [B] become as equal as
-    possible, ascending by class.
+    """Indices [size] of samples to add so that classes among `labels` [B] become equal, ascending by class.
 
-    Again and again every smallest class gets one sample, random classes if fewer remain; which sample of a
-    class is uniform.
+    Repeatedly each smallest class gets one sample, random ones if fewer remain; samples are uniform.
     """
     classes, counts = labels.unique(return_counts=True)
     total, left = counts.clone(), size
@@ -128,15 +122,10 @@ def any_samples(batch: int, size: int, rng: torch.Generator) -> Tensor:
 
 @equation("StableFDG", "Eq. 4-5")
 def explored(own: Style, source: Tensor, alpha: float) -> Style:
-    """Styles (mu, sigma), [B + size, C] each: of the batch as they are, of the added samples new = s + alpha
-    (s - mean of `own` over B).
+    """Styles [B + size, C]: `own` [B, C], and of the added samples s + alpha (s - mean of `own`).
 
-    own: Style(mu, sigma) of fedshift.models.layers.style, [B, C] each; source [B + size]: the sample that
-    each row is a copy of, the batch itself first (0 .. B - 1). A new sigma may be negative.
+    source [B + size]: the sample that each row is a copy of, the batch first. A new sigma may be negative.
     """
     batch = len(own.mu)
-    added = own.of(source[batch:])
-    pairs = zip(own, added, strict=True)
-    return Style(
-        *(torch.cat([statistic, new + alpha * (new - statistic.mean(0))]) for statistic, new in pairs)
-    )
+    pairs = zip(own, own.of(source[batch:]), strict=True)
+    return Style(*(torch.cat([old, new + alpha * (new - old.mean(0))]) for old, new in pairs))

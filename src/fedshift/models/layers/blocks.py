@@ -55,10 +55,10 @@ class GlobalAverage(nn.Module):
 
 
 class AdaptiveAverage(nn.Module):
-    """nn.AdaptiveAvgPool2d(side) as one matrix product: [B, c, h, w] to [B, c, side, side].
+    """nn.AdaptiveAvgPool2d(side): [B, c, h, w] to [B, c, side, side].
 
-    PyTorch's own kernel adds gradients atomically on CUDA. Here the pixels of a map, [B, h w, c], are
-    multiplied by the matrix of averages, [side^2, h w]: in channels_last nothing is copied.
+    PyTorch's kernel adds gradients atomically on CUDA. Here the pixels, [B, h w, c], are multiplied by the
+    matrix of averages, [side^2, h w]: in channels_last nothing is copied.
     """
 
     def __init__(self, side: int) -> None:
@@ -97,11 +97,8 @@ def check_stages(model: Model, stages: Iterable[str], key: str) -> None:
     """Raise FedshiftError, naming the method's parameter `key`, for a stage that the network has not."""
     for stage in stages:
         if stage not in model.stages:
-            raise FedshiftError(
-                f"method.params.{key}",
-                f"'{stage}' is no stage of {model.name}",
-                f"Valid: {', '.join(model.stages)}.",
-            )
+            what, cure = f"'{stage}' is no stage of {model.name}", f"Valid: {', '.join(model.stages)}."
+            raise FedshiftError(f"method.params.{key}", what, cure)
 
 
 @torch.no_grad()

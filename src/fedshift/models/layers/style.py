@@ -50,17 +50,13 @@ def style(x: Tensor, form: Form = "official") -> Style:
 
 
 def copies(x: Tensor, source: Tensor) -> Tensor:
-    """x[source] for x [B, C, h, w], source [n]: in channels_last whole images are copied, forward and
-    backward (2.5 times as fast on a CPU).
-    """
+    """x[source] for x [B, C, h, w], source [n]; in channels_last: 2.5 times as fast on a CPU."""
     return x.permute(0, 2, 3, 1).index_select(0, source).permute(0, 3, 1, 2)
 
 
 @equation("StableFDG", "Step 2, AdaIN")
 def adain(x: Tensor, own: Style, target: Style) -> Tensor:
-    """Adaptive instance normalisation, (x - mu) / sigma * target.sigma + target.mu, as one scale and one
-    shift; x [B, C, h, w].
-    """
+    """Adaptive instance normalisation, (x - mu) / sigma * target.sigma + target.mu; x [B, C, h, w]."""
     scale = target.sigma / own.sigma
     shift = target.mu - own.mu * scale
     return torch.addcmul(shift[:, :, None, None], x, scale[:, :, None, None]).to(x.dtype)
@@ -68,9 +64,7 @@ def adain(x: Tensor, own: Style, target: Style) -> Tensor:
 
 @equation("StableFDG", "Step 5")
 def mixed(own: Style, share: Tensor, partner: Tensor) -> Style:
-    """share t_i + (1 - share) t_partner(i): share [B] in [0, 1], partner [B] a permutation (MixStyle;
-    StableFDG, Step 5).
-    """
+    """share t_i + (1 - share) t_partner(i): share [B] in [0, 1], partner [B] a permutation."""
     share = share[:, None].to(own.mu.dtype)
     other = own.of(partner)
     return Style(*(share * a + (1 - share) * b for a, b in zip(own, other, strict=True)))
@@ -85,9 +79,7 @@ def shares(count: int, beta: float, device: torch.device) -> Tensor:
 def widened(
     own: Style, noise: Tensor, mu_factor: Tensor | float = 1.0, sigma_factor: Tensor | float = 1.0
 ) -> Style:
-    """Each statistic plus noise [2, B, C] times sqrt(factor (its unbiased variance over the batch + 1e-6))
-    (DSU; FedFA with factors [C]).
-    """
+    """Each statistic plus noise [2, B, C] times sqrt(factor (unbiased variance over the batch + 1e-6))."""
     spread = min(1, len(own.mu) - 1)
     variances = [statistic.var(0, correction=spread) + EPSILON for statistic in own]
     factors = (mu_factor, sigma_factor)

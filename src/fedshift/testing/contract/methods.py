@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ from fedshift.federation.batches import schedule
 from fedshift.federation.client import Client
 from fedshift.federation.loop import Transfer
 from fedshift.federation.method import Method
+from fedshift.testing.contract.server_rules import captured
 from fedshift.testing.contract.state import Contract, everything, packed, read, reproducible, same, state_of
 from fedshift.testing.toys import aliased, finish, method, small, spec
 from fedshift.tracking.points import points
@@ -57,27 +57,17 @@ class MethodContract(Contract):
 
     def test_only_what_is_declared_travels(self, name: str) -> None:
         """With all else NaN on the receiving side, the run is the same bit for bit."""
-        assert same(
-            state_of(finish(small(RUN, method(name), transfer=Poisoned))),
-            state_of(finish(small(RUN, method(name)))),
-        )
+        poisoned = finish(small(RUN, method(name), transfer=Poisoned))
+        assert same(state_of(poisoned), state_of(finish(small(RUN, method(name)))))
 
     def test_local_entries_never_reach_the_server(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         """`aggregate` sees NaN there, and numbers in what is shared."""
         federation = small(RUN, method(name))
-        received: list[Tensor] = []
-        aggregate = type(federation.method).aggregate
-
-        def spy(self: object, server: object, rows: Tensor, *rest: object) -> None:
-            received.append(rows.clone())
-            aggregate(self, server, rows, *rest)  # type: ignore[arg-type]
-
-        monkeypatch.setattr(type(federation.method), "aggregate", spy)
-        finish(federation)
-        assert len(received) >= 3
-        for rows in received:
-            assert rows[:, federation.state.local.at].isnan().all()
-            assert rows[:, federation.state.shared.at].isfinite().all()
+        rounds = captured(federation, monkeypatch)
+        assert len(rounds) >= 3
+        for one in rounds:
+            assert one.rows[:, federation.state.local.at].isnan().all()
+            assert one.rows[:, federation.state.shared.at].isfinite().all()
 
     def test_every_entry_has_one_class(self, name: str) -> None:
         """Shared, personal or local."""
@@ -101,13 +91,8 @@ class MethodContract(Contract):
 
         monkeypatch.setattr(local, "_descend", spy)
         finish(federation)
-        assert steps
-        assert all(steps)
-        assert all(
-            value.isfinite().all()
-            for name, value in state_of(federation).items()
-            if name != "own" or federation.state.private.size
-        )
+        assert steps and all(steps)
+        assert all(value.isfinite().all() for value in state_of(federation).values())
 
     def test_resume_is_bit_exact_from_every_round(self, name: str, tmp_path: Path) -> None:
         """Saved after a round and continued in a new process's stead."""
@@ -119,14 +104,12 @@ class MethodContract(Contract):
             for segment in (path / "segments").rglob("*.parquet"):
                 segment.unlink()  # as where a run dies before it is written: the checkpoint holds it
             second = small(RUN, method(name))
-            assert checkpoint.resume(second, path / "saved.safetensors", path / "segments", "run")
+            checkpoint.resume(second, path / "saved.safetensors", path / "segments", "run")
+            assert second.round == place
             assert everything(second) == everything(first)
             finish(second)
-            tables = {
-                "statistics": (second.statistics, whole.statistics),
-                "diagnostics": (second.log.table, whole.log.table),
-            }
-            for kind, pair in tables.items():
+            tables = [(second.statistics, whole.statistics), (second.log.table, whole.log.table)]
+            for kind, pair in zip(("statistics", "diagnostics"), tables, strict=True):
                 rest, expected = map(packed, pair)
                 counted = [pq.read_table(file) for file in sorted((path / "segments" / kind).glob("*"))]
                 assert pa.concat_tables([*counted, rest]).equals(expected)
@@ -149,10 +132,7 @@ class MethodContract(Contract):
             and (row["split"], row["metric"]) == ("test", "accuracy")
         ]
         assert sorted(row[:2] for row in tested) == [(finished, k) for finished in range(4) for k in range(3)]
-        tracked = points(
-            pq.read_table(io.BytesIO(federation.records.pack())),
-            partition=federation.spec.partition.model_dump(),
-        )
+        tracked = points(packed(federation.records), partition=federation.spec.partition.model_dump())
         for point in (point for point in tracked if point.name == "acc/id"):
             by_client = [value for finished, _, value in tested if finished == point.round]
             assert point.value == pytest.approx(sum(by_client) / 3, abs=1e-12)

@@ -10,12 +10,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedshift.federation import loop
-from fedshift.federation.client import Client
 from fedshift.federation.loop import Federation
 from fedshift.federation.method import Method
 from fedshift.testing.contract.state import Contract
-from fedshift.testing.toys import finish, method, small, spec
+from fedshift.testing.toys import finish, method, small, spec, trained
 
 
 @dataclass
@@ -46,9 +44,7 @@ def captured(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> list[Ro
 
 
 def again(federation: Federation, record: Round, order: list[int]) -> tuple[Tensor, Tensor]:
-    """Replay a captured aggregation with its clients in another order: the server's row, and the personal
-    rows in the old order.
-    """
+    """Replay an aggregation with its clients in another order: the server's row, the personal entries."""
     federation.state.load_state_dict(record.before)
     active = record.server.active
     record.server.active = [active[i] for i in order]
@@ -119,16 +115,10 @@ class ServerRuleContract(Contract):
     ) -> None:
         """In every round."""
         federation = rule(name)
-        received: dict[int, list[Tensor]] = {}
-        train = vars(loop)["train"]
-
-        def spy(self: Client, hooks: Method) -> Tensor:
-            received.setdefault(self.t, []).append(self.received[federation.state.shared.at].clone())
-            return train(self, hooks)
-
-        monkeypatch.setattr(loop, "train", spy)
-        finish(federation)
-        assert all(row.equal(rows[0]) for rows in received.values() for row in rows)
+        turns = trained(federation, monkeypatch)
+        received = torch.stack([row[federation.state.shared.at] for row, _ in turns])
+        by_round = received.unflatten(0, (2, len(federation.clients)))
+        assert by_round.equal(by_round[:, :1].expand_as(by_round))
 
     def test_nothing_breaks_when_nobody_moves(self, name: str) -> None:
         """Learning rate 0: all updates, distances and norms of differences are zero."""

@@ -30,9 +30,7 @@ def reproducible(records: Records) -> list[tuple[object, ...]]:
 
 
 def everything(federation: Federation) -> dict[str, object]:
-    """All that the rest of a run, and its summary, depend on between two rounds, with every field of the
-    selection; tensors as bytes.
-    """
+    """All that the rest of a run and its summary depend on between two rounds; tensors as bytes."""
     state = federation.state
     held: dict[str, object] = {"row": state.row, "own": state.own, "slots": state.slots}
     held |= {"optimizers": {key: memory for key, memory in state.optimizers.items() if memory}}
