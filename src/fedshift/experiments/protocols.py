@@ -25,8 +25,8 @@ class Evidence(Closed):
 
     paper: Any = Field(
         None,
-        description="The value in the paper, as docs/protocols.md shows ours, or words where it is "
-        "none of ours; null where it says nothing.",
+        description="The value in the paper, as docs/protocols.md shows ours, or words where it is none of "
+        "ours; null where it says nothing.",
     )
     at: str = Field("", description="Where the paper says it.")
     code: Any = Field(
@@ -74,8 +74,8 @@ class Protocol(Closed):
     )
     ddof: Literal[0, 1] = Field(
         1,
-        description="Standard deviations over seeds divide by n - ddof: 1 for a sample's, 0 where "
-        "the paper's code does.",
+        description="Standard deviations over seeds divide by n - ddof: 1 for a sample's, 0 where the "
+        "paper's code does.",
     )
 
     def settings(self, dataset: str, preset: str, where: str) -> Partial:

@@ -28,9 +28,8 @@ class AxisValues(Closed):
 
     key: str = Field(description="Dotted key of the setting: `method.params.ema`.")
     values: Values = Field(
-        description="The values in the order of tables, each once; `all` for target and seed: every "
-        "domain of the run's data set, "
-        "and the seeds that the protocol names."
+        description="The values in the order of tables, each once; `all` for target and seed: every domain "
+        "of the run's data set, and the seeds that the protocol names.",
     )
 
     @field_validator("values", mode="before", json_schema_input_type=Values)
@@ -56,14 +55,14 @@ class Tune(Closed):
 
     budget: int | Literal["grid"] = Field(
         description="Points that are tried for each row, as many for each, spread over its search space; "
-        "`grid`: all points of each row's grid, as papers do, few for a method with few parameters."
+        "`grid`: all points of each row's grid, as papers do, few for a method with few parameters.",
     )
     seeds: list[int] = Field(min_length=1, description="Seeds of the search; no final run may have them.")
     draw: int = Field(0, ge=0, description="Another number, other points.")
     spec: Partial = Field(
         {},
-        description="What differs from the final runs, a part of a run's specification: "
-        "`{federation: {rounds: 100}}`.",
+        description="What differs from the final runs, a part of a run's specification: `{federation: "
+        "{rounds: 100}}`.",
     )
     axes: dict[str, list[Any]] = Field(
         {},
@@ -135,8 +134,8 @@ class Claim(Closed):
     rounds: str = Field(
         SELECTED,
         pattern=f"^({ROUNDS})$",
-        description="Of which rounds the metric is: `selected`, the one that tables show; `round 40`; `mean` "
-        "over all that were evaluated; `fluctuation`, the standard deviation of its steps.",
+        description="Of which rounds the metric is: `selected`, the one that tables show; `round 40`; "
+        "`mean` over all that were evaluated; `fluctuation`, the standard deviation of its steps.",
     )
     subject: list[str] = Field(
         [],
@@ -170,13 +169,11 @@ class Table(Closed):
         ["id", "ood"],
         min_length=1,
         description="`<metric>.<aggregation over clients>` (`fedshift list metrics`); an aggregation alone "
-        "is of "
-        "accuracy: `id`, mean over clients of their own test accuracy; `ood`, the held-out domain's; `all`, "
-        "as id, "
-        "weighted by training images; `avg`, id under the name that FDSE prints; `worst`, `std`, `pooled`. "
-        "Besides: `cost.<name>`, `rounds_to.ood=60` (`bytes_to`, `seconds_to`), `setting.<dotted key>`, "
-        "`layer.<part>.<number>`; and `gain.` or `ratio.` before one of them, relative to the row `against` "
-        "(docs/add-an-experiment.md).",
+        "is of accuracy: `id`, mean over clients of their own test accuracy; `ood`, the held-out domain's; "
+        "`all`, as id, weighted by training images; `avg`, id under the name that FDSE prints; `worst`, "
+        "`std`, `pooled`. Besides: `cost.<name>`, `rounds_to.ood=60` (`bytes_to`, `seconds_to`), "
+        "`setting.<dotted key>`, `layer.<part>.<number>`; and `gain.` or `ratio.` before one of them, "
+        "relative to the row `against` (docs/add-an-experiment.md).",
     )
     against: str = Field(
         "",
@@ -211,15 +208,13 @@ class Experiment(Closed):
     )
     methods: dict[str, Partial | None] = Field(
         min_length=1,
-        description="Row -> what differs for it, a part of a run's specification, with `preset:` of "
-        "the method if any; "
-        "null for nothing. A row of another name than its method's says `method: {name: ..}`.",
+        description="Row -> what differs for it, a part of a run's specification, with `preset:` of the "
+        "method if any; null for nothing. A row of another name than its method's says `method: {name: ..}`.",
     )
     axes: dict[str, AxisValues] = Field(
-        description="What is varied: `target`, `seed`, or a dotted key with its values; or a name "
-        "of your own with the key and its "
-        "values, `alpha: {key: method.params.ema, values: [0.5, 1.0]}`. Tables, `only` and claims "
-        "call an axis by its name here.",
+        description="What is varied: `target`, `seed`, or a dotted key with its values; or a name of your "
+        "own with the key and its values, `alpha: {key: method.params.ema, values: [0.5, 1.0]}`. Tables, "
+        "`only` and claims call an axis by its name here.",
     )
     only: dict[str, dict[str, list[Any]]] = Field(
         {}, description="Row -> axis -> the values to which the row is confined."
@@ -230,22 +225,20 @@ class Experiment(Closed):
     adapt: dict[str, Adapt] = Field({}, description="Further rows: adapted runs.")
     evaluations: list[Entry] = Field(
         [],
-        description="What is computed of all its runs from their kept weights: kinds, or "
-        "{kind: its parameters}: `fedshift list evaluations`.",
+        description="What is computed of all its runs from their kept weights: kinds, or {kind: its "
+        "parameters}: `fedshift list evaluations`.",
     )
     tables: dict[str, Table] = Field({}, description="Its tables by name.")
     figures: list[Entry] | None = Field(
         None,
         description="Kinds of figures, or {kind: its parameters}: `fedshift list figures`. Left out: "
-        "`curves`, "
-        "and `claims` where the experiment tests some.",
+        "`curves`, and `claims` where the experiment tests some.",
     )
     published: dict[str, str | list[str]] = Field(
         {},
         description='Row, or "*" for all others -> run_key in reference/published.csv; `{method}`, '
-        "`{<axis>}` and the `{layer}` of a column are filled in. Of several, where networks differ by "
-        "data set, the first that is printed; "
-        "none: `[]`.",
+        "`{<axis>}` and the `{layer}` of a column are filled in. Of several, where networks differ by data "
+        "set, the first that is printed; none: `[]`.",
     )
     claims: dict[str, Claim] = Field(
         {}, description="Id of a row of reference/claims.csv -> how it is judged."

@@ -59,7 +59,7 @@ class Request:
 
     experiments: tuple[str, ...] = key(
         "Experiments to reproduce: files below experiments/ without suffix; a folder stands for all in it, "
-        "except tuned ones whose settings are not chosen (docs/tuning.md)."
+        "except tuned ones whose settings are not chosen (docs/tuning.md).",
     )
     pack: int = key("Seeds of one configuration that one job trains.", 10, ge=1)
     device: Literal["cpu", "cuda"] = key(
@@ -67,8 +67,8 @@ class Request:
     )
     parallel: int = key("Runs of a job that train at once.", 1, ge=1)
     hours: int = key(
-        "The most hours that a job asks a cluster for: packs are cut by it; a longer run goes on "
-        "job after job.",
+        "The most hours that a job asks a cluster for: packs are cut by it; a longer run goes on job after "
+        "job.",
         24,
         ge=1,
         le=365 * 24,

@@ -33,9 +33,8 @@ class Source(Closed):
     )
     target: str | tuple[str, str] | None = Field(
         None,
-        description="The held-out domain, in which no client trains; null for none. Of two, `[a, "
-        "b]`, a is reported "
-        "and b chooses the round (leave-one-domain-out validation).",
+        description="The held-out domain, in which no client trains; null for none. Of two, `[a, b]`, a is "
+        "reported and b chooses the round (leave-one-domain-out validation).",
     )
     prepare: Prepare = Field(Prepare(), description="How raw images are decoded.")
 
@@ -68,20 +67,19 @@ class Data(Source):
         32,
         ge=8,
         le=1024,
-        description="Side of the images that the network sees, in pixels; at most `prepare.px`. The "
-        "network may ask for a minimum.",
+        description="Side of the images that the network sees, in pixels; at most `prepare.px`. The network "
+        "may ask for a minimum.",
     )
     normalise: Literal["unit", "half", "imagenet"] = Field(
         "unit",
-        description="Scale of pixel values: `unit` [0, 1]; `half` [-1, 1]; `imagenet` by ImageNet's "
-        "mean and deviation per channel.",
+        description="Scale of pixel values: `unit` [0, 1]; `half` [-1, 1]; `imagenet` by ImageNet's mean "
+        "and deviation per channel.",
     )
     augment: Literal["none", "flip", "translate", "domainbed", "fedrd"] = Field(
         "none",
-        description="Random changes of training images: none; `flip`, left to right; `translate`, a "
-        "flip, then a crop of the image at "
-        "9/8 of its size; `domainbed`, crop, flip, colours and greyscale; `fedrd`, the same with "
-        "stronger colours.",
+        description="Random changes of training images: none; `flip`, left to right; `translate`, a flip, "
+        "then a crop of the image at 9/8 of its size; `domainbed`, crop, flip, colours and greyscale; "
+        "`fedrd`, the same with stronger colours.",
     )
 
 
@@ -95,14 +93,13 @@ class Partition(Closed):
     params: dict[str, Any] = Field({}, description="Parameters of the scheme.")
     fractions: tuple[float, float, float] = Field(
         (0.8, 0.1, 0.1),
-        description="Train, validation and test part of every client's samples, drawn at random. "
-        "They sum to 1; "
-        "neither train nor validation is 0, as rounds are chosen on validation.",
+        description="Train, validation and test part of every client's samples, drawn at random. They sum "
+        "to 1; neither train nor validation is 0, as rounds are chosen on validation.",
     )
     split: Literal["random", "official"] = Field(
         "random",
-        description="Whether parts are drawn at random by `fractions` or taken from the data set's "
-        "own lists.",
+        description="Whether parts are drawn at random by `fractions` or taken from the data set's own "
+        "lists.",
     )
     groups: Literal["apart", "together"] = Field(
         "apart",
@@ -110,14 +107,12 @@ class Partition(Closed):
     )
     target_split: Literal["all", "test", "client"] = Field(
         "all",
-        description="Which images of the held-out domain are tested: all; its official test list; "
-        "the test part that it would "
-        "have as a client of its own (FDSE's unseen clients).",
+        description="Which images of the held-out domain are tested: all; its official test list; the test "
+        "part that it would have as a client of its own (FDSE's unseen clients).",
     )
     modify: dict[str, dict[str, Any]] = Field(
         {},
-        description="Changes made to the finished partition, by name with their parameters, in this "
-        "order; "
+        description="Changes made to the finished partition, by name with their parameters, in this order; "
         "`fedshift list modifiers` names all.",
     )
 

@@ -19,9 +19,8 @@ class Model(Closed):
     params: dict[str, Any] = Field({}, description="Parameters of the network.")
     init: Literal["scratch", "imagenet"] = Field(
         "scratch",
-        description="Start: `scratch`, drawn from the run's seed and each tensor's name; "
-        "`imagenet`, the first weights that "
-        "torchvision published (docs/add-a-model.md).",
+        description="Start: `scratch`, drawn from the run's seed and each tensor's name; `imagenet`, the "
+        "first weights that torchvision published (docs/add-a-model.md).",
     )
 
     def build(self, classes: int, px: int) -> Any:
@@ -55,8 +54,8 @@ class Schedule(Closed):
 
     kind: Literal["constant", "exponential", "step", "cosine"] = Field(
         "constant",
-        description="`constant`: lr; `exponential`: lr * gamma^u; `step`: lr * gamma^(u // step); "
-        "`cosine`: lr * (1 + cos(pi u / U)) / 2.",
+        description="`constant`: lr; `exponential`: lr * gamma^u; `step`: lr * gamma^(u // step); `cosine`: "
+        "lr * (1 + cos(pi u / U)) / 2.",
     )
     unit: Literal["round", "epoch"] = Field(
         "round", description="What u counts: rounds, or local epochs over all rounds."
@@ -71,10 +70,9 @@ class Local(Closed):
     batch: int = Field(ge=1, le=MOST, description="Images in a batch; a client with fewer takes all it has.")
     batch_rule: Literal["wrap", "drop_last", "keep_last"] = Field(
         "keep_last",
-        description="What becomes of the last n mod B images of an epoch: `keep_last` trains on the "
-        "smaller batch (but for a single "
-        "image before batch normalisation), `drop_last` leaves them out, `wrap` fills the batch "
-        "from the next shuffled pass.",
+        description="What becomes of the last n mod B images of an epoch: `keep_last` trains on the smaller "
+        "batch (but for a single image before batch normalisation), `drop_last` leaves them out, `wrap` "
+        "fills the batch from the next shuffled pass.",
     )
     epochs: int = Field(
         1, ge=1, le=MOST, description="Passes over the client's training images in one round."
@@ -87,8 +85,8 @@ class Local(Closed):
     )
     optimizer_state: Literal["reset", "persist"] = Field(
         "reset",
-        description="Whether a client's optimiser starts anew in each round or goes on where its "
-        "last one ended.",
+        description="Whether a client's optimiser starts anew in each round or goes on where its last one "
+        "ended.",
     )
     clip: float | None = Field(
         None,
@@ -98,9 +96,8 @@ class Local(Closed):
     schedule: Schedule = Field(Schedule(), description="The learning rate over time.")
     precision: Literal["fp32", "tf32", "bf16"] = Field(
         "fp32",
-        description="Arithmetic: `fp32`; `tf32`, on CUDA convolutions and matrix products of fp32 "
-        "tensors by their first 10 bits "
-        "of mantissa; `bf16`, torch's autocast.",
+        description="Arithmetic: `fp32`; `tf32`, on CUDA convolutions and matrix products of fp32 tensors "
+        "by their first 10 bits of mantissa; `bf16`, torch's autocast.",
     )
 
     @model_validator(mode="after")
@@ -118,13 +115,13 @@ class Federation(Closed):
         1.0,
         gt=0,
         le=1,
-        description="Fraction of the clients that takes part in each round, drawn without "
-        "replacement, at least one.",
+        description="Fraction of the clients that takes part in each round, drawn without replacement, at "
+        "least one.",
     )
     weights: Literal["size", "uniform"] = Field(
         "size",
-        description="Weights of the server's average: by training images, or all alike. Methods "
-        "with a rule of their own refuse it.",
+        description="Weights of the server's average: by training images, or all alike. Methods with a rule "
+        "of their own refuse it.",
     )
 
     @model_validator(mode="before")
@@ -145,6 +142,6 @@ class Evaluation(Closed):
     keep: Literal["none", "post_agg", "slots", "clients"] = Field(
         "post_agg",
         description="Which weights stay of the best and the last round: none, those after aggregation, or "
-        "with `slots` also the server's slots that the method declares worth it (hFedF's hypernetwork), with "
-        "`clients` also every client's model right after its local training.",
+        "with `slots` also the server's slots that the method declares worth it (hFedF's hypernetwork), "
+        "with `clients` also every client's model right after its local training.",
     )
