@@ -24,15 +24,24 @@ from fedshift.common.files import canonical_json, sha256
 from fedshift.common.registry import get, module
 from fedshift.identity import ENGINE_VERSION, fingerprint
 from fedshift.spec.block import Closed, closed
-from fedshift.spec.data import Data, Division, Partition, Prepare, Source, short
-from fedshift.spec.training import Evaluation, Federation, Local, Method, Model, Schedule
+from fedshift.spec.settings import (
+    Data,
+    Division,
+    Evaluation,
+    Federation,
+    Local,
+    Method,
+    Model,
+    Partition,
+    Prepare,
+    Schedule,
+    Source,
+    short,
+)
 
 __all__ = [
     "Closed",
-    "Data",
     "Division",
-    "Evaluation",
-    "Federation",
     "Local",
     "Method",
     "Model",
@@ -43,7 +52,7 @@ __all__ = [
     "Source",
     "closed",
     "parse",
-]
+]  # fmt: skip
 
 
 class RunSpec(Division):

@@ -96,13 +96,16 @@ def _fields(kind: Any) -> dict[str, FieldInfo]:
     return kind.model_fields if isinstance(kind, type) and issubclass(kind, BaseModel) else {}
 
 
+_adapter = functools.cache(TypeAdapter)
+
+
 def params(plugin: Any, overrides: dict[str, Any], where: str = "params") -> Any:
     """The plug-in's frozen `Params` with `overrides` filled in, values converted to the declared types.
 
     Raises FedshiftError at `where` for an unknown key, and for a value that its type does not allow. A number
     is 0 or more, unless its type says which it may be.
     """
-    valid = _names(plugin.Params)
+    valid = [field.name for field in dataclasses.fields(plugin.Params)]
     for key in overrides:
         if key not in valid:
             raise FedshiftError(where, f"unknown key '{key}' of {plugin.name}", nearest(key, valid))
@@ -114,26 +117,17 @@ def params(plugin: Any, overrides: dict[str, Any], where: str = "params") -> Any
         of = f"'{key}' of {plugin.name}" if key else plugin.name
         what = f"{of}: {first['msg'].removeprefix('Value error, ')}"
         raise FedshiftError(where, what, f"Got {first['input']!r}.") from None
-    for name in valid:
-        value = getattr(filled, name)
+    for name, value in vars(filled).items():
+        number, wrong = isinstance(value, int | float) and not isinstance(value, bool), ""
         if isinstance(value, float) and not math.isfinite(value):
-            raise FedshiftError(where, f"'{name}' of {plugin.name} is not finite", f"Got {value!r}.")
-        if isinstance(overrides.get(name), bool) and not isinstance(value, bool):
-            raise FedshiftError(where, f"'{name}' of {plugin.name} is a number", f"Got {value!r}.")
-        if _is_number(value) and not _bounds_itself(plugin.Params, name) and not 0 <= value <= MOST:
-            what = f"'{name}' of {plugin.name} must be from 0 to {MOST:,}"
-            raise FedshiftError(where, what, f"Got {value!r}.")
+            wrong = "is not finite"
+        elif isinstance(overrides.get(name), bool) and not isinstance(value, bool):
+            wrong = "is a number"
+        elif number and not _bounds_itself(plugin.Params, name) and not 0 <= value <= MOST:
+            wrong = f"must be from 0 to {MOST:,}"
+        if wrong:
+            raise FedshiftError(where, f"'{name}' of {plugin.name} {wrong}", f"Got {value!r}.")
     return filled
-
-
-@functools.cache
-def _names(kind: type) -> tuple[str, ...]:
-    """Of a class's parameters, in order."""
-    return tuple(field.name for field in dataclasses.fields(kind))
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 @functools.cache
@@ -145,13 +139,7 @@ def _bounds_itself(kind: type, name: str) -> bool:
     return any(typing.get_origin(part) in (Annotated, Literal) for part in (hint, *typing.get_args(hint)))
 
 
-@functools.cache
-def _adapter(kind: type) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
-
-
 def overridden(plugin: Any, overrides: dict[str, Any], where: str) -> dict[str, Any]:
     """Those of `overrides` that differ from the plug-in's defaults. Raises FedshiftError as `params` does."""
     filled, default = params(plugin, overrides, where), plugin.Params()
-    pairs = ((name, getattr(filled, name)) for name in _names(plugin.Params))
-    return {name: value for name, value in pairs if value != getattr(default, name)}
+    return {name: value for name, value in vars(filled).items() if value != getattr(default, name)}
