@@ -20,8 +20,8 @@ from pydantic import BaseModel
 from fedshift.common.errors import FedshiftError
 from fedshift.common.yaml_file import read
 from fedshift.experiments.expand import expand
-from fedshift.experiments.load import load, preset, protocol
-from fedshift.experiments.protocols import Preset, Protocol
+from fedshift.experiments.load import load
+from fedshift.experiments.protocols import Preset, Protocol, preset, protocol
 from fedshift.experiments.schema import Experiment
 from fedshift.planning.cluster import Cluster
 from fedshift.planning.request import Request

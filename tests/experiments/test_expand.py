@@ -16,10 +16,10 @@ from fedshift.common.registry import get
 from fedshift.data.dataset import Address
 from fedshift.data.partition import load_partition, partition
 from fedshift.data.prepare import load_index
+from fedshift.experiments.declare import spec_of
 from fedshift.experiments.expand import Cell, expand
 from fedshift.experiments.load import load as load_experiment
 from fedshift.experiments.schema import Experiment
-from fedshift.experiments.single import Single, spec_of
 from fedshift.spec import RunSpec
 from fedshift.spec.resolve import resolve
 from fedshift.storage.workspace import Workspace
@@ -109,28 +109,28 @@ WORKSPACE = Workspace(ROOT)
 
 
 @pytest.mark.parametrize(
-    ("name", "label", "axes", "single"),
+    ("name", "label", "axes", "words"),
     [
         (
             "hfedf/photo",
             "hfedf",
             {"d": 1, "target": "photo", "seed": 0},
-            Single("hfedf", Address("pacs"), "photo", 0, None, "hfedf", {"partition.params.d": 1}),
+            (Address("pacs"), "photo", "hfedf", {"partition.params.d": 1}),
         ),
         (
             "demo_all",
             "ccst-rgb",
             {"target": "ink", "seed": 0},
-            Single(
-                "ccst", Address("digits"), "ink", protocol="digits", settings={"method.params.space": "rgb"}
-            ),
+            (Address("digits"), "ink", "digits", {"method.params.space": "rgb"}),
         ),
     ],
 )
-def test_it_is_the_experiments_run(name: str, label: str, axes: dict[str, Any], single: Single) -> None:
+def test_it_is_the_experiments_run(name: str, label: str, axes: dict[str, Any], words: Any) -> None:
     cells = expand(WORKSPACE, load_experiment(WORKSPACE, name))
     (spec,) = [cell.spec for cell in cells if cell.label == label and cell.axes == axes]
-    assert spec_of(WORKSPACE, single) == spec
+    data, target, protocol, settings = words
+    method = spec.method.name
+    assert spec_of(WORKSPACE, method, data, target, protocol=protocol, settings=settings) == spec
 
 
 torch.set_num_threads(1)

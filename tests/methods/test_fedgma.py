@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedshift.experiments.load import preset
+from fedshift.experiments.protocols import preset
 from fedshift.federation.loop import Federation
 from fedshift.methods.fedgma import agreement, bench_mask, mask, next_model
 from fedshift.storage.workspace import Workspace

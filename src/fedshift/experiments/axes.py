@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,22 +59,6 @@ def axes(declared: Mapping[str, tuple[str, list[Any]]], where: str) -> list[Axis
                 what = f"has '{', '.join(map(str, columns.values()))}' twice, as tables show it"
                 raise FedshiftError(f"{where}: axes.{axis.name}", what, "Name each value once.")
     return result
-
-
-def nested(key: str, value: Any) -> dict[str, Any]:
-    """`partition.params.d`, 2 -> {partition: {params: {d: 2}}}."""
-    for word in reversed(key.split(".")):
-        value = {word: value}
-    return dict(value)
-
-
-def dotted(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """{partition: {params: {d: 2}}} -> ("partition.params.d", 2): `nested`'s inverse, of all values."""
-    for key, inner in value.items():
-        if isinstance(inner, Mapping):
-            yield from dotted(inner, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", inner
 
 
 def _columns(name: str, values: list[Any]) -> list[dict[str, Any]]:

@@ -7,8 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from fedshift.experiments.protocols import Partial, Rule
-from fedshift.experiments.space import Space
+from fedshift.experiments.protocols import Partial, Rule, Space
 from fedshift.spec import Closed
 
 SELECTED = "selected"  # of a claim: the round that tables show
@@ -272,6 +271,11 @@ class Experiment(Closed):
             if isinstance(name, str) and not NAME.fullmatch(name):
                 raise ValueError(f"{name!r} is no name: files bear it, so neither slash nor dot before it")
         return named
+
+    @property
+    def file(self) -> str:
+        """Its file, as messages name it."""
+        return f"experiments/{self.name}.yaml"
 
     def templates(self, row: str) -> list[str]:
         """What `published` has for a row, none where it has nothing."""

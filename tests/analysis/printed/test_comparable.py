@@ -15,8 +15,8 @@ from fedshift.common.files import canonical_json
 from fedshift.common.yaml_file import read
 from fedshift.experiments.axes import nested
 from fedshift.experiments.expand import expand
-from fedshift.experiments.load import load, printed_grid, protocol
-from fedshift.experiments.protocols import Protocol, merge
+from fedshift.experiments.load import load
+from fedshift.experiments.protocols import Protocol, merge, printed_grid, protocol
 from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
 

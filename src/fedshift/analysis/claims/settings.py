@@ -10,8 +10,7 @@ from fedshift.analysis.printed.comparable import FREE, compare
 from fedshift.analysis.printed.published import data_sets, targets
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.expand import Cell, expand
-from fedshift.experiments.load import protocol
-from fedshift.experiments.protocols import Partial
+from fedshift.experiments.protocols import Partial, protocol
 from fedshift.experiments.schema import Claim, Compared, Experiment
 from fedshift.storage.workspace import Workspace
 

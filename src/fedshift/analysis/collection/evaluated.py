@@ -27,9 +27,9 @@ from fedshift.analysis.collection.uses import Use, keys_of
 from fedshift.common.errors import FedshiftError
 from fedshift.common.parquet import read_parquet
 from fedshift.common.registry import get
-from fedshift.experiments.figures import asked_for
 from fedshift.experiments.schema import Experiment
 from fedshift.experiments.task import Task, place
+from fedshift.experiments.validate import asked_for
 from fedshift.storage.rundir import RunDirectory
 from fedshift.storage.workspace import Workspace
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from fedshift.analysis.collection.collected import Collected
 from fedshift.common.errors import FedshiftError
-from fedshift.experiments.figures import figures
 from fedshift.experiments.schema import Experiment
+from fedshift.experiments.validate import figures
 from fedshift.storage.workspace import Workspace
 
 COLUMNS = ["row", "panel", "label", "mark", "x", "y", "low", "high", "x_axis", "y_axis"]

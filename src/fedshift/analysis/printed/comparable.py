@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -23,10 +23,7 @@ import pandas as pd
 from fedshift.analysis.printed.published import Published, Row, targets
 from fedshift.analysis.printed.spec import Setting, resolved, setting
 from fedshift.common.registry import get
-from fedshift.experiments.axes import dotted
-from fedshift.experiments.load import printed_grid, protocol
-from fedshift.experiments.protocols import Protocol, Rule
-from fedshift.experiments.space import Spaces
+from fedshift.experiments.protocols import Protocol, Rule, Space, dotted, printed_grid, protocol
 from fedshift.spec import RunSpec
 from fedshift.spec.block import params
 from fedshift.storage.workspace import Workspace
@@ -69,7 +66,7 @@ def differences(
 
 
 def compare(
-    ours: RunSpec, theirs: RunSpec, free: Iterable[str] = FREE, grid: Spaces | None = None
+    ours: RunSpec, theirs: RunSpec, free: Iterable[str] = FREE, grid: Mapping[str, Space] | None = None
 ) -> Iterator[Difference]:
     """Where two resolved specs differ; keys in or below `free` may, and those of a grid within it."""
     left, right = (flat(spec.model_dump_json()) for spec in (ours, theirs))
@@ -110,7 +107,7 @@ def _rule(workspace: Workspace, name: str) -> Rule:
 
 
 @functools.cache
-def _grid(workspace: Workspace, name: str, method: str) -> Spaces:
+def _grid(workspace: Workspace, name: str, method: str) -> dict[str, Space]:
     return printed_grid(workspace, name, method)
 
 

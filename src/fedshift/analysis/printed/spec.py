@@ -69,7 +69,7 @@ def setting(workspace: Workspace, row: Row) -> Setting | None:
         return None
     variant, network = variants[row.variant], known.backbones[row.backbone]
     parts: list[Partial] = [base.spec, {"model": {"name": network}} if network else {}, variant.spec]
-    spec = functools.reduce(merge, [*parts, {"method": {"name": row.method}}])
+    spec = merge(*parts, {"method": {"name": row.method}})
     return base.model_copy(update={"spec": spec, "adapt": variant.adapt})
 
 

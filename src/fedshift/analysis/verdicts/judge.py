@@ -31,7 +31,7 @@ from fedshift.analysis.verdicts.rule import (
     root_mean_square,
     word,
 )
-from fedshift.experiments.load import protocol
+from fedshift.experiments.protocols import protocol
 from fedshift.storage.workspace import Workspace
 
 COUNTED, POINTS = "counted", "points"  # of `rule`, with "percent"
