@@ -15,7 +15,7 @@ from fedshift.cli._options import parsed
 from fedshift.experiments.declare import PROTOCOL
 from fedshift.experiments.protocols import protocol
 from fedshift.storage.workspace import Workspace
-from fedshift.training.stop import interruptible
+from fedshift.training.pack import interruptible
 
 STOPPED = 130  # as a shell has it after Ctrl-C
 

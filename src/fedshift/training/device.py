@@ -86,6 +86,3 @@ def _cpu_model() -> str:
         key.strip(): value.strip() for key, _, value in (line.partition(":") for line in first.splitlines())
     }
     return " ".join(known[key] for key in MODEL if key in known)
-
-
-_held: list[int] = []  # file descriptors: a lock ends with its process, however it ends

@@ -43,7 +43,7 @@ from fedshift.storage.workspace import Workspace
 from fedshift.training import weights
 from fedshift.training.assemble import assemble
 from fedshift.training.device import environment, require
-from fedshift.training.stop import stoppable
+from fedshift.training.pack import stoppable
 
 log = logging.getLogger(__name__)
 
