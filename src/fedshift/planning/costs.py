@@ -25,13 +25,14 @@ from pathlib import Path
 from typing import TypeVar
 
 from fedshift.common.errors import FedshiftError, unknown
-from fedshift.common.files import canonical_json, read_text
+from fedshift.common.files import read_text
 from fedshift.common.registry import get
 from fedshift.common.tensors import shapes_only
 from fedshift.data.verify import manifest
 from fedshift.federation.cost import macs_per_image
 from fedshift.federation.layout import Layout
 from fedshift.federation.method import Method
+from fedshift.models.base import Model
 from fedshift.planning.planfile import COSTS, FACTORS
 from fedshift.spec import RunSpec
 from fedshift.spec.block import params
@@ -121,7 +122,7 @@ def floats(spec: RunSpec, classes: int, clients: int) -> tuple[int, int]:
     method does not suit the model.
     """
     method = spec.method.build()
-    layout = _layout(spec, classes)
+    layout = _layout(spec.network(classes))
     several = (
         method.generates or spec.evaluation.keep == "clients" or method.evaluates not in ("model", "shared")
     )
@@ -135,16 +136,9 @@ def floats(spec: RunSpec, classes: int, clients: int) -> tuple[int, int]:
     return layout.size + clients * own, slots
 
 
-_LAYOUTS: dict[str, Layout] = {}
-
-
-def _layout(spec: RunSpec, classes: int) -> Layout:
-    """The layout of a run's network, made once for all runs that share it."""
-    key = canonical_json([spec.model.model_dump(), spec.method.model_dump(), spec.data.input_px, classes])
-    if key not in _LAYOUTS:
-        with shapes_only():
-            _LAYOUTS[key] = Layout(spec.method.build().model(spec.model.build(classes, spec.data.input_px)))
-    return _LAYOUTS[key]
+@functools.cache
+def _layout(network: Model) -> Layout:
+    return Layout(network)
 
 
 @functools.cache
@@ -212,8 +206,8 @@ def measured(workspace: Workspace) -> tuple[Row, ...]:
     """The rows of benchmarks/costs.csv. Raises FedshiftError for one that cannot be read."""
 
     def read(row: dict[str, str]) -> Row:
-        px, images_per_second = int(row["input_px"]), float(row["images_per_second"])
-        return Row(row["model"], px, row["device"], row["precision"], images_per_second)
+        px, speed = int(row["input_px"]), float(row["images_per_second"])
+        return Row(row["model"], px, row["device"], row["precision"], speed)
 
     return tuple(_rows(workspace.root / COSTS, read))
 
@@ -239,11 +233,9 @@ def speed(workspace: Workspace, spec: RunSpec, device: str) -> Speed:
     for row in rows:
         if (model, px, precision) == (row.model, row.px, row.precision):
             return Speed(row.images_per_second, row.name, True)
-    own = plain_macs(model, px)
+    own, assumed = plain_macs(model, px), ASSUMED[device]
     if not rows:
-        return Speed(
-            ASSUMED[device] / own, f"{ASSUMED[device]:.0e} multiply-accumulates a second, assumed", False
-        )
+        return Speed(assumed / own, f"{assumed:.0e} multiply-accumulates a second, assumed", False)
     alike = [row for row in rows if row.precision == precision] or rows
     macs = {row: plain_macs(row.model, row.px, COSTS) for row in alike}
     nearest = min(alike, key=lambda row: abs(math.log(macs[row] / own)))

@@ -124,6 +124,9 @@ class Plan(NamedTuple):
     compared: dict[str, list[str]] = {}
 
 
+RECORDS: dict[str, type] = {"runs": Run, "cells": Cell, "images": Images, "evaluations": Evaluated}
+
+
 def location(workspace: Workspace, request: Request) -> Path:
     """The path of the plan of a request, whether or not it has been made."""
     parts = (inputs_key(workspace, request), manifests_key(workspace), sources_key(), plugins_key())
@@ -175,14 +178,9 @@ def load(path: Path) -> Plan:
 def _load(path: Path, time: int, size: int) -> Plan:
     try:
         content = json.loads(path.read_bytes())
-        return Plan(
-            content["request"],
-            [Run(**run) for run in content["runs"]],
-            [Cell(**cell) for cell in content["cells"]],
-            [Images(**images) for images in content["images"]],
-            [Evaluated(**evaluated) for evaluated in content["evaluations"]],
-            content["compared"],
-        )
+        for name, kind in RECORDS.items():
+            content[name] = [kind(**record) for record in content[name]]
+        return Plan(**content)
     except (ValueError, KeyError, TypeError, OSError) as error:
         cure = "Delete it and make it again with `fedshift plan`."
         raise FedshiftError(path, f"cannot be read: {error}", cure) from None

@@ -27,11 +27,6 @@ def key(description: str, default: Any = dataclasses.MISSING, **limits: int) -> 
     return dataclasses.field(default=default, metadata=metadata)
 
 
-def choices(model: type, name: str) -> tuple[str, ...]:
-    """The words that a key with a Literal type may be."""
-    return typing.get_args(typing.get_type_hints(model)[name])
-
-
 def check(model: type, config: dict[str, Any], where: str) -> None:
     """Raises FedshiftError at `where` for an unknown key, and for a value that is not the count, word or
     text that its key asks for.
@@ -112,7 +107,7 @@ class Request:
         return cls(**{**config, "experiments": tuple(sorted(files)), "sets": None})
 
 
-DEVICES = choices(Request, "device")
+DEVICES: tuple[str, ...] = typing.get_args(typing.get_type_hints(Request)["device"])
 LONGEST = 100  # letters of a name that a file can have
 
 

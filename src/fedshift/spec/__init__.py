@@ -16,6 +16,7 @@ images, evaluations - is named by the fingerprint of its plug-ins, too.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from pydantic import Field, model_validator
@@ -84,6 +85,13 @@ class RunSpec(Division):
         method = self.method.build()
         return None if method.rendering is None else get("renderings", method.rendering)(method.hp)
 
+    def network(self, classes: int) -> Any:
+        """The network (fedshift.models.base.Model) as its method wants it, without values. Equal ones are
+        made once. Raises FedshiftError where the method does not suit the model.
+        """
+        model, method = self.model.model_dump_json(), self.method.model_dump_json()
+        return _network(model, method, classes, self.data.input_px)
+
     @property
     def versions(self) -> dict[str, int | str]:
         """The declared version of the engine, and of everything that a resolved spec names."""
@@ -135,6 +143,15 @@ class RunSpec(Division):
         modules = [module("methods", self.method.name), module("models", self.model.name)]
         rendering = self.rendering
         return fingerprint(*modules, *([module("renderings", rendering.name)] if rendering else []))
+
+
+@functools.cache
+def _network(model: str, method: str, classes: int, px: int) -> Any:
+    from fedshift.common.tensors import shapes_only
+
+    with shapes_only():
+        network = Model.model_validate_json(model).build(classes, px)
+        return Method.model_validate_json(method).build().model(network)
 
 
 def parse(value: dict[str, Any], where: str) -> RunSpec:
