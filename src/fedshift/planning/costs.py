@@ -20,9 +20,8 @@ import functools
 import io
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from fedshift.common.errors import FedshiftError, unknown
 from fedshift.common.files import read_text
@@ -49,8 +48,7 @@ IN_MEMORY = 4  # times the state: itself, gradients, averages, optimisers, a che
 SELECTIONS = 3  # rounds whose weights stay: the last, the first and the later best
 
 
-@dataclass(frozen=True)
-class Counts:
+class Counts(NamedTuple):
     """Images by domain and the number of classes, and where they come from: "manifest", "published", or ""
     for a guess.
     """
@@ -60,8 +58,7 @@ class Counts:
     source: str
 
 
-@dataclass(frozen=True)
-class Cost:
+class Cost(NamedTuple):
     """Images trained and evaluated, minutes, memory and disk of one run while it trains, and what of the disk
     it keeps.
     """
@@ -92,9 +89,8 @@ def cost(workspace: Workspace, spec: RunSpec, device: str) -> Cost:
     active, clients = taking_part(spec, len(sizes))
     trained = rounds * spec.local.epochs * active / clients * train * sources * copies
     evaluated = (rounds / spec.evaluation.every + 1) * ((1 - train) * sources + held_out)
-    known = speed(workspace, spec, device)
-    longer = factor(workspace, spec)
-    seconds = (longer * trained + EVALUATION * evaluated) / known.images_per_second
+    passed = factor(workspace, spec) * trained + EVALUATION * evaluated
+    seconds = passed / speed(workspace, spec, device).images_per_second
     weights, slots = floats(spec, counted.classes, clients)
     state_mb = (3 * weights + slots) * MB_PER_FLOAT  # beside the present weights those of two best rounds
     kept_mb = 1 if spec.evaluation.keep == "none" else round(SELECTIONS * weights * MB_PER_FLOAT) + 1
@@ -129,8 +125,8 @@ def floats(spec: RunSpec, classes: int, clients: int) -> tuple[int, int]:
     own = layout.size if several else (method.personal(layout) | method.local(layout)).size
     one = method.averages or type(method).round is not Method.round  # client's weights at a time
     slots = layout.size * (1 if one else clients)
+    named = {"model": layout.size, "w": layout.P}
     for slot in (slot for slot in method.slots if slot.name != method.evaluates):
-        named = {"model": layout.size, "w": layout.P}
         size = math.prod(slot.like(layout, clients)) if callable(slot.like) else named[slot.like]
         slots += size * (clients if slot.owner == "client" else 1)
     return layout.size + clients * own, slots
@@ -162,8 +158,7 @@ MEASURED_ON, MEASURED_EPOCHS = ("digits_cnn", 32), 2  # benchmarks/methods.csv
 Read = TypeVar("Read")
 
 
-@dataclass(frozen=True)
-class Speed:
+class Speed(NamedTuple):
     """Images a second that FedAvg trains on, what that is taken from, and whether it was measured: this
     network, device and precision.
     """
@@ -173,8 +168,7 @@ class Speed:
     measured: bool
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """A row of benchmarks/costs.csv: images per second of FedAvg."""
 
     model: str
@@ -188,8 +182,7 @@ class Row:
         return f"{self.model} at {self.px} px in {self.precision}"
 
 
-@dataclass(frozen=True)
-class Factor:
+class Factor(NamedTuple):
     """A row of benchmarks/methods.csv: seconds for a training image over FedAvg's; its passes through
     networks over FedAvg's.
 

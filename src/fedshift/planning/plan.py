@@ -73,7 +73,7 @@ def _run(workspace: Workspace, spec: RunSpec, request: Request) -> Run:
     """The plan's line of a run: names, places and estimates."""
     from fedshift.planning.costs import cost  # torch, which who reads a plan need not load
 
-    identity, estimate = spec.run_id, cost(workspace, spec, request.device)
+    identity = spec.run_id
     return Run(
         digest=identity,
         code=spec.method_code,
@@ -85,13 +85,9 @@ def _run(workspace: Workspace, spec: RunSpec, request: Request) -> Run:
         spec=canonical_json(spec.model_dump(mode="json")),
         pack="",
         rounds=spec.federation.rounds,
-        images=estimate.images,
-        minutes=estimate.minutes,
-        mem_mb=estimate.mem_mb,
-        disk_mb=estimate.disk_mb,
         prepared=_below(workspace, workspace.prepared(spec.data.prepared_name)),
         partition=_below(workspace, workspace.partition(spec.partition_name)),
-        kept_mb=estimate.kept_mb,
+        **cost(workspace, spec, request.device)._asdict(),
     )
 
 
