@@ -24,37 +24,16 @@ TINY: dict[str, Any] = {
 
 
 MISTAKES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
-    (
-        {"spec": {"local": {"epocs": 2}}},
-        ("experiments/tiny.yaml: fedavg", "unknown key 'local.epocs'", "Did you mean 'epochs'?"),
-    ),
+    ({"spec": {"local": {"epocs": 2}}}, ("experiments/tiny.yaml: fedavg", "unknown key 'local.epocs'", "Did you mean 'epochs'?")),
     ({"methods": {"fedprx": None}}, ("method.name", "unknown method 'fedprx'", "Did you mean 'fedprox'?")),
-    (
-        {"spec": {"model": {"name": "alexnet"}}},
-        ("model.name", "unknown model 'alexnet'", "Did you mean 'alexnet_bn'?"),
-    ),
+    ({"spec": {"model": {"name": "alexnet"}}}, ("model.name", "unknown model 'alexnet'", "Did you mean 'alexnet_bn'?")),
     ({"protocol": "digit"}, ("protocols", "unknown protocol 'digit'", "Did you mean 'digits'?")),
-    (
-        {"axes": {"target": ["plane"]}},
-        ("data.target", "unknown domain of digits 'plane'", "Did you mean 'plain'?"),
-    ),
-    (
-        {"methods": {"stablefdg": {"method": {"params": {"d": 0}}}}},
-        ("stablefdg: method.params: 'd' of stablefdg: Input should be greater than or equal to 1", "Got 0"),
-    ),
-    (
-        {"spec": {"local": {"optimizer": "adm"}}},
-        ("'local.optimizer' cannot be 'adm'", "Did you mean 'adam'?"),
-    ),
-    (
-        {"methods": {"fedprox": {"method": {"params": {"mue": 1}}}}},
-        ("unknown key 'mue' of fedprox", "Did you mean 'mu'?"),
-    ),
+    ({"axes": {"target": ["plane"]}}, ("data.target", "unknown domain of digits 'plane'", "Did you mean 'plain'?")),
+    ({"methods": {"stablefdg": {"method": {"params": {"d": 0}}}}}, ("stablefdg: method.params: 'd' of stablefdg: Input should be greater than or equal to 1", "Got 0")),
+    ({"spec": {"local": {"optimizer": "adm"}}}, ("'local.optimizer' cannot be 'adm'", "Did you mean 'adam'?")),
+    ({"methods": {"fedprox": {"method": {"params": {"mue": 1}}}}}, ("unknown key 'mue' of fedprox", "Did you mean 'mu'?")),
     ({"spec": {"partition": {"scheme": "domains_per_client", "params": {"d": 4}}}}, ("d", "4", "3")),
-    (
-        {"spec": {"local": {"batch": 1}}},
-        ("local.batch", "batch of 1", "digits_cnn", "Use a batch of 2 or more"),
-    ),
+    ({"spec": {"local": {"batch": 1}}}, ("local.batch", "batch of 1", "digits_cnn", "Use a batch of 2 or more")),
     ({"spec": {"partition": {"fractions": [0.9, 0.2, 0.1]}}}, ("partition", "must sum to 1")),
     ({"spec": {"local": {"optimizer": "adam", "momentum": 0.9}}}, ("momentum belongs to optimizer 'sgd'",)),
     ({"axes": {"seed": [True]}}, ("'seed'", "must be a number, not true or false")),
@@ -62,21 +41,12 @@ MISTAKES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"tables": {"main": {"columns": ["target"], "metrics": []}}}, ("tables.main.metrics", "at least 1")),
     ({"methods": {"../../x": {"method": {"name": "fedavg"}}}}, ("'methods'", "'../../x' is no name")),
     ({"name": "../../other"}, ("'name' is no key of the file", "Rename the file")),
-    (
-        {"methods": {"fedprox": {"method": {"params": {"mu": -1}}}}},
-        ("method.params: 'mu' of fedprox must be from 0 to 1,000,000", "Got -1"),
-    ),
-    (
-        {"spec": {"partition": {"scheme": "dirichlet", "params": {"clients": 40_000}}}},
-        ("partition.params: 40,000 clients", "32,767 or less"),
-    ),
+    ({"methods": {"fedprox": {"method": {"params": {"mu": -1}}}}}, ("method.params: 'mu' of fedprox must be from 0 to 1,000,000", "Got -1")),
+    ({"spec": {"partition": {"scheme": "dirichlet", "params": {"clients": 40_000}}}}, ("partition.params: 40,000 clients", "32,767 or less")),
     ({"figures": [{"ranks": {"against": "fedavgg"}}]}, ("against", "fedavg")),
     ({"figures": [{"curves": {"rows": "*-adapted"}}]}, ("curves.rows", "unknown trained row")),
-    (
-        {"evaluations": ["filters"], "figures": [{"filters": {"row": "fedvag"}}]},
-        ("filters.row", "Did you mean 'fedavg'?"),
-    ),
-]
+    ({"evaluations": ["filters"], "figures": [{"filters": {"row": "fedvag"}}]}, ("filters.row", "Did you mean 'fedavg'?")),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("mistake", "parts"), MISTAKES, ids=[str(mistake) for mistake, _ in MISTAKES])

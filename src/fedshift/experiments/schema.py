@@ -28,7 +28,7 @@ class AxisValues(Closed):
     key: str = Field(description="Dotted key of the setting: `method.params.ema`.")
     values: Values = Field(
         description="The values in the order of tables, each once; `all` for target and seed: every domain "
-        "of the run's data set, and the seeds that the protocol names.",
+        "of the run's data set, and the seeds that the protocol names."
     )
 
     @field_validator("values", mode="before", json_schema_input_type=Values)
@@ -54,7 +54,7 @@ class Tune(Closed):
 
     budget: int | Literal["grid"] = Field(
         description="Points that are tried for each row, as many for each, spread over its search space; "
-        "`grid`: all points of each row's grid, as papers do, few for a method with few parameters.",
+        "`grid`: all points of each row's grid, as papers do, few for a method with few parameters."
     )
     seeds: list[int] = Field(min_length=1, description="Seeds of the search; no final run may have them.")
     draw: int = Field(0, ge=0, description="Another number, other points.")
@@ -213,7 +213,7 @@ class Experiment(Closed):
     axes: dict[str, AxisValues] = Field(
         description="What is varied: `target`, `seed`, or a dotted key with its values; or a name of your "
         "own with the key and its values, `alpha: {key: method.params.ema, values: [0.5, 1.0]}`. Tables, "
-        "`only` and claims call an axis by its name here.",
+        "`only` and claims call an axis by its name here."
     )
     only: dict[str, dict[str, list[Any]]] = Field(
         {}, description="Row -> axis -> the values to which the row is confined."

@@ -54,7 +54,7 @@ class Request:
 
     experiments: tuple[str, ...] = key(
         "Experiments to reproduce: files below experiments/ without suffix; a folder stands for all in it, "
-        "except tuned ones whose settings are not chosen (docs/tuning.md).",
+        "except tuned ones whose settings are not chosen (docs/tuning.md)."
     )
     pack: int = key("Seeds of one configuration that one job trains.", 10, ge=1)
     device: Literal["cpu", "cuda"] = key(
