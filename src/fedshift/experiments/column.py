@@ -77,9 +77,7 @@ def column(text: str, where: object = "metrics") -> Column:
 
 
 def recorded_of(name: str) -> tuple[str, str, str]:
-    """The parts of "<diagnostic>.<number>" or "<diagnostic>.<number>=<name>": "gradalign.of=photo" is
-    ("gradalign", "of", "photo").
-    """
+    """The parts of "<diagnostic>.<number>" or "<diagnostic>.<number>=<name>", which may be ""."""
     diagnostic, _, rest = name.partition(".")
     number, _, value = rest.partition("=")
     return diagnostic, number, value
@@ -164,9 +162,7 @@ class Quantity(NamedTuple):
 
 
 def quantity(text: str, where: object = "metrics") -> Quantity:
-    """`<metric>.<aggregation>`; an aggregation alone is of accuracy. Raises FedshiftError at `where` for an
-    unknown metric or aggregation.
-    """
+    """`<metric>.<aggregation>`; an aggregation alone is of accuracy. Raises FedshiftError at `where`."""
     metric, _, aggregation = text.rpartition(".")
     parsed = Quantity(metric or DEFAULT, aggregation)
     if parsed.metric not in names("metrics"):

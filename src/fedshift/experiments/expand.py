@@ -72,9 +72,7 @@ def expand(workspace: Workspace, experiment: Experiment, choice: Choice | None =
 
 
 def planned(workspace: Workspace, experiment: Experiment) -> list[Cell]:
-    """The runs that are trained for an experiment: of a tuned one with what its search chose. Raises
-    FedshiftError where that is not known.
-    """
+    """The runs that are trained for an experiment. Raises FedshiftError where its search has not chosen."""
     choice = read_choice(workspace, experiment.name) if experiment.tune else None
     return expand(workspace, experiment, choice)
 
@@ -110,9 +108,7 @@ def evaluations(workspace: Workspace, experiment: Experiment) -> dict[str, Task]
 def _adapted(
     workspace: Workspace, experiment: Experiment, cells: list[Cell], tasks: dict[str, Task]
 ) -> Iterator[Cell]:
-    """Adaptation starts from the round that tables show, the protocol's; tasks: the evaluations of the same
-    runs.
-    """
+    """The adapted runs, from the round that tables show; tasks: the evaluations of the same runs."""
     where, selection = experiment.file, protocol(workspace, experiment.protocol).select
     for name, table in experiment.tables.items():
         if experiment.adapt and set(table.select) - {selection}:
@@ -144,9 +140,7 @@ def _cells(
     choice: Choice | None,
     wanted: Callable[[RunSpec], bool] | None = None,
 ) -> Iterator[Cell]:
-    """All cells of an experiment, or those that are `wanted`: rows by the points on its axes, each with its
-    resolved spec.
-    """
+    """All cells of an experiment, or those that are `wanted`: rows by the points on its axes."""
     known, order = protocol(workspace, experiment.protocol), lineage(workspace, experiment.protocol)
 
     @functools.cache
@@ -205,9 +199,7 @@ def _points_of(
 
 
 def _points(varied: list[Axis], allowed: dict[str, list[Any]]) -> Iterator[tuple[dict[str, Any], Partial]]:
-    """Every combination of values on the axes that `only` leaves to a method: as tables show it, and by
-    dotted key.
-    """
+    """Each combination of values on the axes that `allowed` (`only`) leaves: as shown, and by dotted key."""
     for point in itertools.product(*(zip(axis.values, axis.columns, strict=True) for axis in varied)):
         by_name = {axis.name: value for axis, (value, _) in zip(varied, point, strict=True)}
         if all(by_name[name] in wanted for name, wanted in allowed.items()):
@@ -216,18 +208,14 @@ def _points(varied: list[Axis], allowed: dict[str, list[Any]]) -> Iterator[tuple
 
 
 def _subject(known: Protocol, experiment: Experiment, label: str, overrides: Partial) -> tuple[str, str]:
-    """The data set and the method of a run, whatever sets them: an axis, the method's entry, its label, the
-    experiment's `spec`, the protocol.
-    """
+    """The data set and the method of a run, whatever sets them."""
     own = merge(entry(experiment, label)[1], nested(overrides))
     common = merge(known.spec, experiment.spec)
     return setting(merge(common, own), "data", "dataset", ""), method_of(label, own, common)
 
 
 def _values(name: str, experiment: Experiment, known: Protocol) -> list[Any]:
-    """The values of an axis. `target: all` are the domains of all data sets of the experiment; each run
-    keeps those of its own.
-    """
+    """The values of an axis. `target: all` are the domains of all data sets of the experiment."""
     axis, where = experiment.axes[name], experiment.file
     if axis.values != "all":
         return axis.values

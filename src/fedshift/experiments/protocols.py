@@ -129,9 +129,7 @@ class Protocol(Closed):
     )
 
     def settings(self, dataset: str, preset: str, where: str) -> Partial:
-        """The partial RunSpec for a data set under a preset; raises FedshiftError at `where` for an
-        unknown preset.
-        """
+        """The partial RunSpec for a data set. Raises FedshiftError at `where` for an unknown preset."""
         presets = {"default": {}, **self.presets}
         if preset not in presets:
             raise unknown(f"{where}: preset", f"preset of protocol '{self.title}'", preset, presets)
@@ -251,9 +249,7 @@ def printed_grid(workspace: Workspace, name: str, method: str) -> dict[str, Spac
 
 
 def preset(workspace: Workspace, method: str) -> Preset:
-    """Read reference/presets/<method>.yaml, empty where there is none. Raises FedshiftError for a protocol
-    or data set that does not exist.
-    """
+    """Read reference/presets/<method>.yaml, empty where there is none. Raises FedshiftError for its names."""
     path = workspace.reference / "presets" / f"{method}.yaml"
     where = path.relative_to(workspace.root).as_posix()
     loaded = closed(Preset, read(path), where) if path.exists() else Preset()

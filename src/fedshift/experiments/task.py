@@ -48,9 +48,7 @@ class Task:
         }
 
     def check(self, spec: RunSpec, where: str) -> None:
-        """Raises FedshiftError for a task that nobody can do, and for a run that cannot be evaluated so,
-        before it is trained.
-        """
+        """Raises FedshiftError where a run cannot be evaluated so, before it is trained."""
         self.declared(where)
         kind = get("evaluations", self.evaluation)
         if kind.adapts:

@@ -96,9 +96,7 @@ def stage(workspace: Workspace, experiment: Experiment) -> Experiment:
 
 
 def place(experiment: Experiment, point: dict[str, Any]) -> dict[str, Any]:
-    """Of a run's values on the axes those for which its row has a choice of its own: all axes but the seed
-    and those of `tune.axes`.
-    """
+    """A run's values on the axes that are tuned value by value: not the seed, nor those of `tune.axes`."""
     together = {SEED, *tuned(experiment).axes}
     if "target" in together:
         together.add("validation")
@@ -110,9 +108,7 @@ def check_places(
     final: Iterable[tuple[str, dict[str, Any]]],
     tried: Iterable[tuple[str, dict[str, Any]]],
 ) -> None:
-    """Raise FedshiftError where a final run is at a place where its row is not tuned; both are given by row
-    and values on the axes.
-    """
+    """Raise FedshiftError where a final run is at a `place` at which its row is not tuned."""
     known = {(row, canonical_json(place(experiment, point))) for row, point in tried}
     for row, point in final:
         at, owner = place(experiment, point), tuned(experiment).like.get(row, row)
@@ -171,9 +167,7 @@ def _final_seeds(experiment: Experiment, known: Protocol) -> list[int]:
 
 
 def _wanted(experiment: Experiment, tune: Tune, row: str, spaces: dict[str, Space]) -> dict[str, Space]:
-    """What is searched for a row: `spaces`, over them `tune.space` for all rows and for this; but for what
-    the row's entry or an axis sets.
-    """
+    """`spaces`, with `tune.space` over them; without what the row's entry or an axis sets."""
     wanted: dict[str, Space | None] = {**spaces, **tune.space.get("*", {}), **tune.space.get(row, {})}
     fixed = [*dict(dotted(entry(experiment, row)[1])), *(axis.key for axis in experiment.axes.values())]
     return {

@@ -259,9 +259,7 @@ def listed(entries: Sequence[Entry], where: str) -> dict[str, tuple[str, Partial
 
 
 def asked_for(experiment: Experiment, evaluation: str, where: str) -> str:
-    """The label of an experiment's results of an evaluation: of the first that it lists. Raises FedshiftError
-    at `where` for one that it does not list.
-    """
+    """The label of an evaluation's first results. Raises FedshiftError where it is not listed."""
     for label, (name, _) in listed(experiment.evaluations, f"{experiment.file}: evaluations").items():
         if name == evaluation:
             return label

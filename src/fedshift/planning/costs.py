@@ -49,9 +49,7 @@ SELECTIONS = 3  # rounds whose weights stay: the last, the first and the later b
 
 
 class Counts(NamedTuple):
-    """Images by domain and the number of classes, and where they come from: "manifest", "published", or ""
-    for a guess.
-    """
+    """Images by domain, number of classes, and their source: "manifest", "published", "" for a guess."""
 
     images: dict[str, int]
     classes: int
@@ -59,9 +57,7 @@ class Counts(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """Images trained and evaluated, minutes, memory and disk of one run while it trains, and what of the disk
-    it keeps.
-    """
+    """Of one run: images trained and evaluated, minutes, memory, disk, and what of the disk it keeps."""
 
     images: int
     minutes: float
@@ -159,9 +155,7 @@ Read = TypeVar("Read")
 
 
 class Speed(NamedTuple):
-    """Images a second that FedAvg trains on, what that is taken from, and whether it was measured: this
-    network, device and precision.
-    """
+    """Images a second that FedAvg trains on, their source, and whether exactly this was measured."""
 
     images_per_second: float
     source: str
@@ -247,9 +241,7 @@ def plain_macs(model: str, px: int, where: str = "registry") -> int:
 
 
 def factor(workspace: Workspace, spec: RunSpec) -> float:
-    """How many times as long as FedAvg a run's method takes for an image of its network; never less, so that
-    no time limit is.
-    """
+    """How many times as long as FedAvg a run's method takes for an image; never less than once."""
     if spec.method.name not in factors(workspace):
         return 1.0
     row, smaller = factors(workspace)[spec.method.name], plain_macs(*MEASURED_ON)

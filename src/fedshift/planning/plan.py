@@ -102,9 +102,7 @@ def ready(workspace: Workspace, request: Request) -> Path:
 
 
 def specs(workspace: Workspace, request: Request) -> list[RunSpec]:
-    """The runs of a request: those of its plan where there is one, else expanded now, each use of a run
-    once.
-    """
+    """The runs of a request: those of its plan where there is one, else each use of a run."""
     if path := planfile.last(workspace, request):
         return [RunSpec.model_validate_json(run.spec) for run in planfile.runs(path)]
     return [cell.spec for name in request.experiments for cell in planned(workspace, load(workspace, name))]

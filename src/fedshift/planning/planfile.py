@@ -208,9 +208,7 @@ def cells(path: Path, experiment: str | None = None) -> list[Cell]:
 
 
 def inputs_key(workspace: Workspace, request: Request) -> str:
-    """Hash of what a user declares: the request, its experiments, protocols, presets, claims and
-    costs.
-    """
+    """Hash of what a user declares: request, experiments, protocols, presets, claims and costs."""
     names = [name.removesuffix(TUNING) for name in request.experiments]
     experiments = [workspace.experiments / f"{name}.yaml" for name in names]
     costs = [workspace.root / COSTS, workspace.root / FACTORS]
@@ -231,9 +229,7 @@ def _hashes(root: Path, files: Iterable[Path]) -> dict[str, str]:
 
 
 def sources_key(subpackage: str = "") -> str:
-    """Hash of the bytes of every module, template and table of the package, or of one of its
-    subpackages ("analysis").
-    """
+    """Hash of the modules, templates and tables of the package, or of one of its subpackages."""
     package = Path(__file__).parents[1] / subpackage
     kinds = ("*.py", "*.j2", "*.csv")
     return sha256(

@@ -28,9 +28,7 @@ def key(description: str, default: Any = dataclasses.MISSING, **limits: int) -> 
 
 
 def check(model: type, config: dict[str, Any], where: str) -> None:
-    """Raises FedshiftError at `where` for an unknown key, and for a value that is not the count, word or
-    text that its key asks for.
-    """
+    """Raises FedshiftError at `where` for an unknown key, and for a value that its key does not allow."""
     fields = {field.name: field for field in dataclasses.fields(model)}
     hints = typing.get_type_hints(model)
     for name, value in config.items():

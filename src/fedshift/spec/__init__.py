@@ -79,9 +79,7 @@ class RunSpec(Division):
 
     @property
     def rendering(self) -> Any:
-        """The fedshift.data.renderings.Rendering that makes the images that the run trains on; None where it
-        trains on the prepared ones.
-        """
+        """What makes the run's training images (fedshift.data.renderings); None for the prepared ones."""
         method = self.method.build()
         return None if method.rendering is None else get("renderings", method.rendering)(method.hp)
 

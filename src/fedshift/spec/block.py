@@ -73,18 +73,14 @@ def _explain(block: type[BaseModel], error: ValidationError, where: str) -> Feds
 
 
 def _below(block: type[BaseModel], name: str) -> str:
-    """Of a key that is known by this name inside a block of `block`: with the block before it; "" of any
-    other.
-    """
+    """The dotted name of a key that is known inside a block of `block`; "" of any other."""
     inner = ((field, value.annotation) for field, value in block.model_fields.items())
     dotted = [f"{field}.{name}" for field, kind in inner if name in _fields(kind)]
     return f"Did you mean {' or '.join(map(repr, dotted))}?" if dotted else ""
 
 
 def _keys(block: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
-    """The keys of the block that lies at `path`: below its fields, and below any name in a mapping of
-    blocks.
-    """
+    """The keys of the block at `path`: below its fields, and below any name in a mapping of blocks."""
     inner: Any = block
     for part in path:
         fields = _fields(inner)

@@ -150,7 +150,5 @@ def _refused(model: str, px: int, method: str, single: bool) -> FedshiftError | 
 
 
 def complete(spec: RunSpec) -> RunSpec:
-    """A resolved spec with every parameter of its method, model, scheme and modifiers, those at their default
-    too; `resolve` drops them again.
-    """
+    """A resolved spec with every parameter of its plug-ins, those at their default too."""
     return _with_params(spec, "run", lambda *given: dataclasses.asdict(params(*given)))

@@ -19,9 +19,7 @@ PRETEND = "FEDSHIFT_PRETEND_GPU"  # set where the workflow is tried on a cluster
 
 
 def device(name: str) -> torch.device:
-    """The device of "cpu", "cuda" or "auto", which is a GPU where there is one. Raises FedshiftError for a
-    word that names none.
-    """
+    """The device of "cpu", "cuda" or "auto" (a GPU where there is one). Raises FedshiftError."""
     if name == "auto" or PRETEND in os.environ:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

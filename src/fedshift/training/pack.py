@@ -137,9 +137,7 @@ class Stop:
 
 @contextmanager
 def stoppable() -> Iterator[Stop]:
-    """In the block, SIGTERM asks to stop instead of ending the process; not in a thread other than the main
-    one.
-    """
+    """In the block, SIGTERM asks to stop instead of ending the process; in the main thread only."""
     stop = Stop()
     if threading.current_thread() is not threading.main_thread():
         yield stop

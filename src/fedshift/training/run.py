@@ -118,9 +118,7 @@ def _train(workspace: Workspace, spec: RunSpec, run: RunDirectory, machine: Mach
 
 
 def _earlier(run: RunDirectory, now: dict[str, Any]) -> list[str]:
-    """The classes of machines on which a run was trained before it is resumed on one of another class, whose
-    bits are then not its own.
-    """
+    """The classes of machines that trained a resumed run before, other than this machine's."""
     before = read_whole(run.environment) if run.checkpoint.exists() else None
     if before is None:
         return []
@@ -187,9 +185,7 @@ def _log_round(federation: Federation, run: str) -> None:
 
 @contextmanager
 def progress(federation: Federation, shown: bool) -> Iterator[None]:
-    """Show a bar on the terminal's standard error while the federation trains in the block; without a
-    terminal, or where it is not `shown`, none.
-    """
+    """Show a bar on standard error, if that is a terminal, while the federation trains in the block."""
     run = federation.spec.federation
     each = len(participants(len(federation.clients), run.participation, federation.spec.seed, 0))
     done, total = federation.round * each, run.rounds * each
@@ -207,9 +203,7 @@ def progress(federation: Federation, shown: bool) -> Iterator[None]:
 
 
 def accuracies(federation: Federation) -> dict[str, float]:
-    """Mean accuracies after the last finished round, if it was evaluated: `in`, on the clients' images, and
-    `out`, on the held-out domain.
-    """
+    """Mean accuracies of the last round: `in`, on clients' images, and `out`, on the held-out domain."""
     measured: dict[str, list[float]] = {}
     for row in federation.records.rows:
         if row["round"] == federation.round and row["metric"] == "accuracy":

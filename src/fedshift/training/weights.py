@@ -52,9 +52,7 @@ def write(federation: Federation, folder: Path) -> dict[str, dict[str, str]]:
 
 
 def _entries(federation: Federation, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """`shared/<entry>`; `own/<entry>` [N, ..] for what each client keeps; `<slot>/<entry>` [N, ..]; a slot
-    that is no model, whole: `slot/<name>`.
-    """
+    """Tensors by entry: `shared/<entry>`, `own/<entry>` and `<slot>/<entry>` [N, ..], `slot/<name>`."""
     layout, mask = federation.layout, federation.state.private.mask
     whole = {slot.name for slot in federation.method.slots if slot.saved}
     named = {}
