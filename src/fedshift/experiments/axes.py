@@ -47,12 +47,9 @@ def axes(declared: Mapping[str, tuple[str, list[Any]]], where: str) -> list[Axis
             raise FedshiftError(f"{where}: axes.{name}", what, f"Write `{standard}: [..]`.")
     for (name, (key, _)), (other, (above, _)) in itertools.permutations(declared.items(), 2):
         if f"{key}.".startswith(f"{above}."):
-            raise FedshiftError(
-                f"{where}: axes.{name}", f"sets what '{other}' sets", "Leave one of them out."
-            )
-    result = [
-        Axis(name, key, list(values), _columns(name, values)) for name, (key, values) in declared.items()
-    ]
+            what = f"sets what '{other}' sets"
+            raise FedshiftError(f"{where}: axes.{name}", what, "Leave one of them out.")
+    result = [Axis(name, key, [*values], _columns(name, values)) for name, (key, values) in declared.items()]
     for axis in result:
         for place, columns in enumerate(axis.columns):
             if columns in axis.columns[:place]:
@@ -68,16 +65,13 @@ def _columns(name: str, values: list[Any]) -> list[dict[str, Any]]:
             dict(itertools.zip_longest(("target", "validation"), map(_text, pair[:2]), fillvalue=NONE))
             for pair in pairs
         ]
-    return [{name: value} for value in _printable(values)]
-
-
-def _printable(values: list[Any]) -> list[Any]:
-    """Numbers as numbers where all are; else text: null is NONE, lists and mappings are JSON."""
-    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-    return values if numbers or all(isinstance(value, bool) for value in values) else [*map(_text, values)]
+    booleans = [isinstance(value, bool) for value in values]
+    numbers = all(isinstance(value, int | float) for value in values) and not any(booleans)
+    return [{name: value if numbers or all(booleans) else _text(value)} for value in values]
 
 
 def _text(value: Any) -> str:
+    """Text as it is, null as NONE, and all else as JSON."""
     return value if isinstance(value, str) else NONE if value is None else canonical_json(value)
 
 

@@ -130,10 +130,9 @@ def _experiments(root: Path, name: str) -> list[str]:
     else:
         return [name]
     names = [path.relative_to(folder).with_suffix("").as_posix() for path in inside if path.is_file()]
-    return [found for found in names if _is_chosen(root, found)] or [name]
 
+    def is_chosen(found: str) -> bool:
+        text = (folder / f"{found}.yaml").read_text(encoding="utf-8", errors="replace")
+        return "\ntune:" not in text or Workspace(root).tuned(found).is_file()
 
-def _is_chosen(root: Path, name: str) -> bool:
-    """Whether the runs of an experiment are known: of a tuned one once its settings are chosen."""
-    tuned = "\ntune:" in (root / "experiments" / f"{name}.yaml").read_text(encoding="utf-8", errors="replace")
-    return not tuned or Workspace(root).tuned(name).is_file()
+    return [found for found in names if is_chosen(found)] or [name]

@@ -51,29 +51,24 @@ def _explain(block: type[BaseModel], error: ValidationError, where: str) -> Feds
     first = min(error.errors(), key=lambda mistake: rank.get(mistake["type"], 1))
     of_forms = first["type"] == "string_type" and first["loc"][-1] == "str"
     place = ".".join(str(part) for part in first["loc"][: -1 if of_forms else None])
-    if first["type"] == "extra_forbidden":
+    kind, given = first["type"], first["input"]
+    if kind == "extra_forbidden":
+        what = f"unknown key '{place}'"
         cure = _below(block, place) or nearest(str(first["loc"][-1]), _keys(block, first["loc"][:-1]))
-        return FedshiftError(where, f"unknown key '{place}'", cure)
-    if first["type"] == "literal_error":
+    elif kind == "literal_error":
         choices = [choice.strip("' ") for choice in first["ctx"]["expected"].replace(" or ", ", ").split(",")]
-        return FedshiftError(
-            where, f"'{place}' cannot be '{first['input']}'", nearest(str(first["input"]), choices)
-        )
-    if first["type"] == "missing":
-        return FedshiftError(
-            where, f"'{place}' is missing", f"Add '{place}' there or in the protocol that it names."
-        )
-    message = first["msg"].removeprefix("Value error, ")
-    value = first["input"] if isinstance(first["input"], str | int | float | bool | None) else None
-    return FedshiftError(
-        where,
-        f"'{place or block.__name__}': {message}" + (f" (got {value!r})" if value is not None else ""),
-        "Write it in quotes." if first["type"] == "string_type" and isinstance(value, int | float) else "",
-    )
+        what, cure = f"'{place}' cannot be '{given}'", nearest(str(given), choices)
+    elif kind == "missing":
+        what, cure = f"'{place}' is missing", f"Add '{place}' there or in the protocol that it names."
+    else:
+        shown = f" (got {given!r})" if isinstance(given, str | int | float) else ""
+        what = f"'{place or block.__name__}': {first['msg'].removeprefix('Value error, ')}{shown}"
+        cure = "Write it in quotes." if kind == "string_type" and isinstance(given, int | float) else ""
+    return FedshiftError(where, what, cure)
 
 
 def _below(block: type[BaseModel], name: str) -> str:
-    """The dotted name of a key that is known inside a block of `block`; "" of any other."""
+    """A hint at the dotted name of a key that is known inside a block of `block`; "" of any other."""
     inner = ((field, value.annotation) for field, value in block.model_fields.items())
     dotted = [f"{field}.{name}" for field, kind in inner if name in _fields(kind)]
     return f"Did you mean {' or '.join(map(repr, dotted))}?" if dotted else ""
