@@ -23,14 +23,7 @@ from fedshift.experiments.protocols import Partial, Protocol, lineage, merge, ne
 from fedshift.experiments.schema import HELD_OUT, Experiment
 from fedshift.experiments.task import Task
 from fedshift.experiments.tuning import Choice, read_choice
-from fedshift.experiments.validate import (
-    check,
-    check_common,
-    check_only,
-    check_parameters,
-    check_rows,
-    listed,
-)
+from fedshift.experiments.validate import check, check_axes, check_rows, listed
 from fedshift.spec import RunSpec, parse
 from fedshift.spec.resolve import check_weights, resolve
 from fedshift.storage.workspace import Workspace
@@ -182,16 +175,14 @@ def _points_of(
     values = {name: (axis.key, _values(name, experiment, known)) for name, axis in experiment.axes.items()}
     varied = axes(values, where)
     every_target = any(axis.key == HELD_OUT and axis.values == "all" for axis in experiment.axes.values())
-    check_only(experiment, varied, where)
-    check_common(experiment, varied, where)
+    check_axes(experiment, varied, where)
     points = [
         (label, columns, overrides, *_subject(known, experiment, label, overrides))
         for label in experiment.methods
         for columns, overrides in _points(varied, experiment.only.get(label, {}))
     ]
     rows = {(label, method) for label, *_, method in points}
-    check_rows(experiment, rows, where)
-    check_parameters(varied, rows, where)
+    check_rows(experiment, varied, rows, where)
     for point in points:
         label, _, overrides, dataset, _ = point
         if not every_target or overrides[HELD_OUT] in _domains(dataset, f"{where}: {label}"):

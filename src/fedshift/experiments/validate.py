@@ -18,20 +18,21 @@ from fedshift.common.yaml_file import written
 from fedshift.experiments.axes import Axis, entry
 from fedshift.experiments.column import column
 from fedshift.experiments.paper_claims import compared, paper_claim
-from fedshift.experiments.protocols import Partial
+from fedshift.experiments.protocols import Partial, dotted
 from fedshift.experiments.schema import FIELD, LAYER, METRIC, Compared, Entry, Experiment, Table
 from fedshift.spec import RunSpec
 from fedshift.spec.block import params
 from fedshift.storage.workspace import Workspace
 
 Use = tuple[str, dict[str, Any], RunSpec]  # a run: its row, its values on the axes, its spec
-UNSET = object()
 WHOSE = "A row with a name of its own says whose it is: {}: {{method: {{name: fedavg}}}}."
 HOLDS_OUT = {"oracle": 1, "held_out": 2}  # the held-out domains that a rule needs to choose a round by
 
 
-def check_only(experiment: Experiment, axes: list[Axis], where: str) -> None:
-    """`only` names methods, axes, and values that are on these."""
+def check_axes(experiment: Experiment, axes: list[Axis], where: str) -> None:
+    """`only` names methods, axes, and values that are on these; what the axes vary is not set for all runs in
+    `spec`, where it would be without effect.
+    """
     values = {axis.name: axis.values for axis in axes}
     for label, fewer in experiment.only.items():
         _known(f"{where}: only", "method of this experiment", label, experiment.methods)
@@ -42,10 +43,17 @@ def check_only(experiment: Experiment, axes: list[Axis], where: str) -> None:
                 raise FedshiftError(place, "has no value", "List values of the axis.")
             for value in wanted:
                 _known(place, "value of this axis", value, values[axis])
+    known = dict(dotted(experiment.spec))
+    for key, name in ((axis.key, axis.name) for axis in axes):
+        if any(f"{other}.".startswith(f"{key}.") for other in known):
+            what = f"is set for all runs, and the axis '{name}' varies it"
+            raise FedshiftError(f"{where}: spec.{key}", what, "Leave one of the two out.")
 
 
-def check_rows(experiment: Experiment, rows: set[tuple[str, str]], where: str) -> None:
-    """Each row is of a method, whose parameters stand below `method.params`; rows: label and method."""
+def check_rows(experiment: Experiment, axes: list[Axis], rows: set[tuple[str, str]], where: str) -> None:
+    """Each row (label, method) is of a method, whose parameters stand below `method.params`. An axis of a
+    parameter is of every row's method, or of none of them: a misspelled name, which `resolve` reports.
+    """
     for label, method in sorted(rows):
         if method not in names("methods"):
             error = unknown(f"{where}: {label}: method.name", "method", method, names("methods"), "methods")
@@ -53,34 +61,13 @@ def check_rows(experiment: Experiment, rows: set[tuple[str, str]], where: str) -
                 error = FedshiftError(error.where, error.what, f"{error.cure} {WHOSE.format(label)}")
             raise error
         for key in entry(experiment, label)[1].keys() - RunSpec.model_fields.keys():
-            if key in _parameters(method, where):
+            if key in _parameters(method):
                 cure = f"Did you mean 'method.params.{key}'?"
                 raise FedshiftError(f"{where}: {label}", f"unknown key '{key}'", cure)
-
-
-def check_common(experiment: Experiment, axes: list[Axis], where: str) -> None:
-    """What the axes vary is not set for all runs in `spec`, where it would be without effect."""
-    for axis in axes:
-        value: Any = experiment.spec
-        for word in axis.key.split("."):
-            value = value.get(word, UNSET) if isinstance(value, dict) else UNSET
-        if value is not UNSET:
-            what = f"is set for all runs, and the axis '{axis.name}' varies it"
-            raise FedshiftError(f"{where}: spec.{axis.key}", what, "Leave one of the two out.")
-
-
-def check_parameters(axes: list[Axis], rows: set[tuple[str, str]], where: str) -> None:
-    """An axis of a method's parameter is a parameter of every row's method, or of none of them (a misspelled
-    name, which `resolve` reports).
-
-    rows: label and method.
-    """
     for axis in axes:
         block, _, name = axis.key.partition(".params.")
-        if block != "method" or not name:
-            continue
-        lacks = {row: name not in _parameters(row[1], f"{where}: {row[0]}") for row in sorted(rows)}
-        if not any(lacks.values()) or all(lacks.values()):
+        lacks = {row: name not in _parameters(row[1]) for row in sorted(rows)}
+        if block != "method" or not any(lacks.values()) or all(lacks.values()):
             continue
         label, method = next(row for row in lacks if lacks[row])
         having, other = next(row for row in lacks if not lacks[row])
@@ -93,9 +80,8 @@ def check_parameters(axes: list[Axis], rows: set[tuple[str, str]], where: str) -
         raise FedshiftError(f"{where}: axes.{axis.name}", what, cure)
 
 
-def _parameters(method: str, where: str) -> list[str]:
-    kind = get("methods", method, f"{where}: method.name").Params
-    return [field.name for field in dataclasses.fields(kind)]
+def _parameters(method: str) -> list[str]:
+    return [field.name for field in dataclasses.fields(get("methods", method).Params)]
 
 
 def check(workspace: Workspace, experiment: Experiment, uses: list[Use]) -> None:
