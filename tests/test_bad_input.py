@@ -21,8 +21,6 @@ TINY: dict[str, Any] = {
     "methods": {"fedavg": None},
     "axes": {"target": ["plain"], "seed": [0]},
 }
-
-
 MISTAKES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"spec": {"local": {"epocs": 2}}}, ("experiments/tiny.yaml: fedavg", "unknown key 'local.epocs'", "Did you mean 'epochs'?")),
     ({"methods": {"fedprx": None}}, ("method.name", "unknown method 'fedprx'", "Did you mean 'fedprox'?")),

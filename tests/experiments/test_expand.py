@@ -128,8 +128,6 @@ def test_it_is_the_experiments_run(name: str, label: str, axes: dict[str, Any], 
 
 
 torch.set_num_threads(1)
-
-
 EXPERIMENT: dict[str, Any] = {
     "title": "Leave one domain out for choosing",
     "protocol": "digits",

@@ -108,8 +108,6 @@ def play(project: Path, spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> Seen:
 
 
 torch.set_num_threads(1)
-
-
 COSINE = [0.001 * (1 + math.cos(math.pi * t / 50)) / 2 for t in range(3)]  # 0.001 x 1, 0.999013, 0.996057
 
 

@@ -19,8 +19,6 @@ from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
 
 RATE = Space(low=0.001, high=1.0)
-
-
 MU = Space(values=[0.01, 0.1, 1.0])
 
 

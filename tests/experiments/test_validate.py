@@ -27,8 +27,6 @@ THREE: dict[str, Any] = {
     "methods": {"fedavg": None, "fedprox": None, "hfedf": None},
     "axes": {"target": ["plain", "ink"], "seed": [0, 1]},
 }
-
-
 BOTH = {"FedAvg": {"row": "fedavg", "range": ["fedprox"], "peak": ["fedprox"]}}
 
 

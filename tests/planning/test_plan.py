@@ -176,8 +176,6 @@ def test_status_tells_finished_running_failed_and_missing_apart(workspace: Works
 
 
 BOTH = ("one", "paper/two")
-
-
 OLD = "0dd00001"
 
 
@@ -237,8 +235,6 @@ claims:
     metric: ood
     rows: {StableFDG (larger size): fedprox, StableFDG (smaller size): {row: fedavg, experiment: other}}
 """
-
-
 OTHER = """\
 title: Other
 protocol: digits

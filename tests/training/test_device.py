@@ -38,8 +38,6 @@ processor	: 1
 vendor_id	: GenuineIntel
 model		: 8
 """
-
-
 ARM = """processor	: 0
 BogoMIPS	: 243.75
 CPU implementer	: 0x41

@@ -115,8 +115,6 @@ protocol: digits
 methods: {fedavg: }
 axes: {target: [plain], seed: [0]}
 """
-
-
 SWALLOWS = """\
 import os, signal, sys
 
