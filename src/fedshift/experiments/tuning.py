@@ -29,7 +29,7 @@ from fedshift.experiments.protocols import (
     nested,
     protocol,
     searched,
-)  # fmt: skip
+)
 from fedshift.experiments.schema import AxisValues, Experiment, Tune
 from fedshift.spec import Closed, closed
 from fedshift.storage.workspace import TUNING, Workspace
@@ -62,7 +62,7 @@ def trials(workspace: Workspace, experiment: Experiment) -> list[Trial]:
     tune, where = _checked(experiment, known), _where(experiment)
     found = []
     for row in experiment.methods:
-        if row not in tune.like:  # which takes another's choice
+        if row not in tune.like:  # or it takes another row's choice
             method = method_of(row, entry(experiment, row)[1], merge(known.spec, experiment.spec))
             spaces = _wanted(experiment, tune, row, searched(workspace, experiment.protocol, method))
             budget = None if tune.budget == "grid" else tune.budget
@@ -203,11 +203,9 @@ def points(spaces: Mapping[str, Space], budget: int | None, draw: int, where: st
         grid = itertools.product(*(space.values for space in spaces.values()))
         return [dict(zip(spaces, values, strict=True)) for values in grid]
     if not ranges and finite < budget:
-        searched = ", ".join(spaces) or "no setting"
-        what = f"has {finite} points to search ({searched}), and the budget is {budget}"
-        cure = (
-            "Every row gets the same budget: lower it, or give the row more values or a range (tune.space)."
-        )
+        keys = ", ".join(spaces) or "no setting"
+        what = f"has {finite} points to search ({keys}), and the budget is {budget}"
+        cure = "Rows have the same budget: lower it, or give this one more values or a range (tune.space)."
         raise FedshiftError(where, what, cure)
     found: dict[str, Point] = {}
     for point in itertools.islice(_sequence(spaces, draw), LONGEST):
