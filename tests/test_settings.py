@@ -152,15 +152,3 @@ def test_a_mistake_in_a_preset_is_named(project: Path, text: str, message: str) 
     (project / "reference" / "presets" / "fedprox.yaml").write_text(text)
     with pytest.raises(FedshiftError, match=message):
         preset(Workspace(project), "fedprox")
-
-
-def test_a_digest_is_of_what_differs_from_the_defaults_alone() -> None:
-    """Descriptions, limits and files' first lines name no run anew."""
-    spec = expand(Workspace(ROOT), load(Workspace(ROOT), "demo_all"))[0].spec
-    assert spec.model_dump(mode="json", exclude_defaults=True) == {
-        "data": {"dataset": "digits", "target": "plain", "normalise": "half"},
-        "model": {"name": "digits_cnn"},
-        "method": {"name": "central"},
-        "local": {"batch": 16, "epochs": 2, "lr": 0.2, "weight_decay": 5e-4, "schedule": {"kind": "cosine"}},
-        "federation": {"rounds": 8},
-    }
