@@ -19,18 +19,12 @@ STANDARD = {HELD_OUT: "target", "seed": "seed"}  # axes that tables treat on the
 
 @dataclass(frozen=True)
 class Axis:
-    """What an experiment varies.
+    """What an experiment varies."""
 
-    name: what its file and tables call it.
-    key: dotted key of the setting.
-    values: as the file has them.
-    columns: of each value, what tables show: {name: value}; of two held-out domains {target, validation}.
-    """
-
-    name: str
-    key: str
-    values: list[Any]
-    columns: list[dict[str, Any]]
+    name: str  # what its file and tables call it
+    key: str  # dotted key of the setting
+    values: list[Any]  # as the file has them
+    columns: list[dict[str, Any]]  # as tables show them: {name: value}; {target, validation} of two domains
 
 
 def axes(declared: Mapping[str, tuple[str, list[Any]]], where: str) -> list[Axis]:
