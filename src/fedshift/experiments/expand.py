@@ -31,16 +31,12 @@ from fedshift.storage.workspace import Workspace
 
 @dataclass(frozen=True)
 class Cell:
-    """One run of an experiment: the row's label, its value on each axis as tables show it, the resolved
-    spec, and how it is adapted, if it is.
+    """One run of an experiment."""
 
-    Two held-out domains stand on two axes: `target`, which is reported, and `validation`.
-    """
-
-    label: str
-    axes: dict[str, Any]
-    spec: RunSpec
-    task: Task | None = None
+    label: str  # its row
+    axes: dict[str, Any]  # as tables show them; two held-out domains as `target` (reported) and `validation`
+    spec: RunSpec  # resolved
+    task: Task | None = None  # how it is adapted, if it is
 
 
 def expand(workspace: Workspace, experiment: Experiment, choice: Choice | None = None) -> list[Cell]:

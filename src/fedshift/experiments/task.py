@@ -23,17 +23,12 @@ NAMED_BY = ("run", "weights", "version", "code", "task")
 
 @dataclass(frozen=True)
 class Task:
-    """An evaluation with its parameters, which of the kept weights it takes, and which images of the held-out
-    domain.
-
-    images: `tested`, exactly those that the run's own numbers are of (partition.target_split), or
-        `full_domain`.
-    """
+    """An evaluation with its parameters."""
 
     evaluation: str
     params: dict[str, Any]
-    selection: str = "best_first"
-    images: Images = "tested"
+    selection: str = "best_first"  # which of the kept weights it takes
+    images: Images = "tested"  # of the held-out domain: those that the run's own numbers are of, or all
 
     def declared(self, where: str = "fedshift evaluate") -> dict[str, Any]:
         """Version of the evaluation, fingerprint of its file, and this task with all its parameters. Raises

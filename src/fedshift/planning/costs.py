@@ -177,15 +177,11 @@ class Row(NamedTuple):
 
 
 class Factor(NamedTuple):
-    """A row of benchmarks/methods.csv: seconds for a training image over FedAvg's; its passes through
-    networks over FedAvg's.
+    """A row of benchmarks/methods.csv: what a method takes, over what FedAvg takes."""
 
-    passes: in local steps, for each epoch; outside: before or after them, once a round.
-    """
-
-    seconds: float
-    passes: float
-    outside: float
+    seconds: float  # for a training image
+    passes: float  # of images through networks, in local steps
+    outside: float  # passes before or after the local steps, once a round
 
 
 @functools.cache
