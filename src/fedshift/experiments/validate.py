@@ -204,7 +204,10 @@ def _filled(template: str, label: str, values: dict[str, Any]) -> Iterator[str]:
     for known in ({"target": "mean", **values}, {**values, "target": "mean"}):
         fields = {**known, "method": label, LAYER: "layer1"}
         if all(field in fields for field in FIELD.findall(template)):
-            yield FIELD.sub(lambda field, fields=fields: str(fields[field[1]]), template)  # type: ignore[misc]
+            filled = template
+            for field in FIELD.findall(template):
+                filled = filled.replace(f"{{{field}}}", str(fields[field]))
+            yield filled
 
 
 def figures(experiment: Experiment) -> dict[str, Any]:

@@ -87,7 +87,9 @@ def _fields(kind: Any) -> dict[str, FieldInfo]:
     return kind.model_fields if isinstance(kind, type) and issubclass(kind, BaseModel) else {}
 
 
-_adapter = functools.cache(TypeAdapter)
+@functools.cache
+def _adapter(kind: type) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
 def params(plugin: Any, overrides: dict[str, Any], where: str = "params") -> Any:
