@@ -35,8 +35,7 @@ from fedshift.data.fetch import fetch
 from fedshift.data.load import RunData, load
 from fedshift.data.partition import partition
 from fedshift.data.prepare import prepare
-from fedshift.experiments.load import protocol
-from fedshift.experiments.protocols import merge
+from fedshift.experiments.protocols import merge, protocol
 from fedshift.spec import RunSpec, parse
 from fedshift.spec.resolve import resolve
 from fedshift.storage.workspace import Workspace

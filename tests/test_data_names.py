@@ -99,7 +99,7 @@ def test_another_version_is_another_name_of_what_it_makes(
 
 def test_another_engine_makes_all_again(monkeypatch: pytest.MonkeyPatch) -> None:
     before = names(spec())
-    monkeypatch.setattr("fedshift.spec.data.ENGINE_VERSION", 99)
+    monkeypatch.setattr("fedshift.spec.settings.ENGINE_VERSION", 99)
     assert changed(before, names(spec())) == [True, True, True]
 
 

@@ -15,7 +15,7 @@ from protocols import flat
 
 from fedshift.common.registry import get, own, title
 from fedshift.common.yaml_file import read
-from fedshift.experiments.space import Space
+from fedshift.experiments.protocols import Space
 from fedshift.federation.loop import Federation
 from fedshift.planning.costs import floats
 from fedshift.spec.resolve import resolve

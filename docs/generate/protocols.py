@@ -7,8 +7,8 @@ from typing import Any
 
 from sources import Beside, beside, headline, text
 
-from fedshift.experiments import load
-from fedshift.experiments.protocols import Protocol, merge
+from fedshift.experiments.protocols import Protocol, merge, protocol
+from fedshift.experiments.protocols import protocols as every
 from fedshift.spec import parse
 from fedshift.storage.workspace import Workspace
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 def protocols() -> str:
     """The resolved settings of all protocols side by side, then one section for each."""
-    known = {name: load.protocol(Workspace(ROOT), name) for name in load.protocols(Workspace(ROOT))}
+    known = {name: protocol(Workspace(ROOT), name) for name in every(Workspace(ROOT))}
     resolved = {name: _settings(protocol) for name, protocol in known.items()}
     head = [
         "# Protocols\n",

@@ -23,8 +23,8 @@ from fedshift.common.files import sha256
 from fedshift.common.parquet import read_parquet
 from fedshift.common.registry import get
 from fedshift.common.version import commit
-from fedshift.experiments.figures import figures
 from fedshift.experiments.load import load
+from fedshift.experiments.validate import figures
 from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
 

@@ -15,8 +15,7 @@ from parameters import KINDS, parameters
 from pydantic import TypeAdapter
 
 from fedshift.common.registry import get, own
-from fedshift.experiments.load import protocols
-from fedshift.experiments.protocols import Preset, Protocol
+from fedshift.experiments.protocols import Preset, Protocol, protocols
 from fedshift.experiments.schema import Experiment
 from fedshift.planning.cluster import Cluster
 from fedshift.planning.request import Request

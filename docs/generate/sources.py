@@ -7,8 +7,7 @@ from typing import Any
 
 from fedshift.common.registry import get
 from fedshift.experiments.expand import expand
-from fedshift.experiments.load import protocol
-from fedshift.experiments.protocols import Evidence, Protocol
+from fedshift.experiments.protocols import Evidence, Protocol, protocol
 from fedshift.experiments.schema import Experiment
 from fedshift.spec import RunSpec, Schedule
 from fedshift.spec.resolve import complete

@@ -12,10 +12,9 @@ from fedshift.analysis.comparable import Settings, compare, differences, resolve
 from fedshift.analysis.published import COLUMNS, Row, find
 from fedshift.common.files import canonical_json
 from fedshift.common.yaml_file import read
-from fedshift.experiments.axes import nested
 from fedshift.experiments.expand import expand
-from fedshift.experiments.load import load, printed_grid, protocol
-from fedshift.experiments.protocols import Protocol, merge
+from fedshift.experiments.load import load
+from fedshift.experiments.protocols import Protocol, merge, nested, printed_grid, protocol
 from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
 
@@ -153,7 +152,7 @@ def test_another_start_and_other_labels_are_another_experiment(
 )
 def test_a_setting_makes_another_experiment_or_none(key: str, value: Any, reason: str | None) -> None:
     theirs = resolved(Workspace(ROOT), OFFICE)
-    ours = RunSpec.model_validate(merge(theirs.model_dump(mode="json"), nested(key, value)))
+    ours = RunSpec.model_validate(merge(theirs.model_dump(mode="json"), nested({key: value})))
     found = [f"{name} {one}, paper {other}" for name, one, other in compare(ours, theirs)]
     assert found == ([reason] if reason else [])
 

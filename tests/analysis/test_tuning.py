@@ -18,9 +18,9 @@ from fedshift.analysis.quantities import AGGREGATE
 from fedshift.analysis.tuning import Tried, best, tried
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.expand import expand
-from fedshift.experiments.load import load, trials
+from fedshift.experiments.load import load
 from fedshift.experiments.schema import Experiment
-from fedshift.experiments.tuning import Choice, Trial, read_choice
+from fedshift.experiments.tuning import Choice, Trial, read_choice, trials
 from fedshift.storage.rundir import RunDirectory
 
 from .conftest import Project, accuracy

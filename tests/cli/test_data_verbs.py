@@ -167,7 +167,7 @@ def test_a_name_that_is_not_planned_is_refused_with_the_nearest(
         assert result.exit_code == 2 and f"Did you mean '{arguments[1]}" in result.output
     result = call(project, "partition", name, "--spec", str(project / "experiments" / "planned.yaml"))
     assert result.exit_code == 2 and "Leave out DATASET/RECIPE" in result.output
-    monkeypatch.setattr("fedshift.spec.data.ENGINE_VERSION", 99)
+    monkeypatch.setattr("fedshift.spec.settings.ENGINE_VERSION", 99)
     for arguments in (["partition", name], ["prepare", images.prepared.removeprefix("data/prepared/")]):
         result = call(project, *arguments)
         assert result.exit_code == 2 and "Run snakemake again: it plans anew." in result.output

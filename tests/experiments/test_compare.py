@@ -9,7 +9,7 @@ import pytest
 from fedshift.common.errors import FedshiftError
 from fedshift.data.dataset import Address, address
 from fedshift.data.fetch import fetch
-from fedshift.experiments.compare import declaration, write
+from fedshift.experiments.declare import declaration, write
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
 from fedshift.storage.workspace import Workspace

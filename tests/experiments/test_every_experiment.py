@@ -19,11 +19,7 @@ from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
 
 REAL = Workspace(ROOT)
-
-
 PAPERS = ("fdse", "fedrd", "hfedf", "stablefdg")
-
-
 ROW = re.compile(r"^\| [^|]+ \| (`\w+/\w+`(?:, `\w+/\w+`)*) \| (\d*)[^|]*\|$", re.MULTILINE)
 
 

@@ -16,10 +16,10 @@ from fedshift.common.registry import get
 from fedshift.data.dataset import Address
 from fedshift.data.partition import load_partition, partition
 from fedshift.data.prepare import load_index
+from fedshift.experiments.declare import spec_of
 from fedshift.experiments.expand import Cell, expand
 from fedshift.experiments.load import load as load_experiment
 from fedshift.experiments.schema import Experiment
-from fedshift.experiments.single import Single, spec_of
 from fedshift.spec import RunSpec
 from fedshift.spec.resolve import resolve
 from fedshift.storage.workspace import Workspace
@@ -47,10 +47,7 @@ TUNED = [(OFFICE, 1, 0.1, 0.1), (PACS, 5, 0.05, 0.0001)]
 def test_a_data_set_on_an_axis_has_its_settings_and_presets() -> None:
     found = cells(methods={"fedprox": None}, axes={"data.dataset": [OFFICE, PACS], "seed": [2]})
     assert [settings(cell.spec) for cell in found] == TUNED
-    assert [cell.axes for cell in found] == [
-        {"data.dataset": OFFICE, "seed": 2},
-        {"data.dataset": PACS, "seed": 2},
-    ]
+    assert [cell.axes for cell in found] == [{"data.dataset": name, "seed": 2} for name in (OFFICE, PACS)]
 
 
 def test_a_data_set_in_an_entry_has_its_settings_and_presets() -> None:
@@ -76,11 +73,8 @@ def test_all_targets_and_seeds_are_those_of_each_data_set() -> None:
     for cell in found:
         if cell.label == "fedbn":
             targets[cell.spec.data.dataset].append(cell.spec.data.target)
-            assert cell.axes == {
-                "data.dataset": cell.spec.data.dataset,
-                "target": cell.spec.data.target,
-                "seed": 2,
-            }
+            data = cell.spec.data
+            assert cell.axes == {"data.dataset": data.dataset, "target": data.target, "seed": 2}
     assert targets == {name: list(get("datasets", name).domains) for name in (OFFICE, PACS)}
     assert len(found) == 2 * (4 + 4)
 
@@ -109,33 +103,31 @@ WORKSPACE = Workspace(ROOT)
 
 
 @pytest.mark.parametrize(
-    ("name", "label", "axes", "single"),
+    ("name", "label", "axes", "words"),
     [
         (
             "hfedf/photo",
             "hfedf",
             {"d": 1, "target": "photo", "seed": 0},
-            Single("hfedf", Address("pacs"), "photo", 0, None, "hfedf", {"partition.params.d": 1}),
+            (Address("pacs"), "photo", "hfedf", {"partition.params.d": 1}),
         ),
         (
             "demo_all",
             "ccst-rgb",
             {"target": "ink", "seed": 0},
-            Single(
-                "ccst", Address("digits"), "ink", protocol="digits", settings={"method.params.space": "rgb"}
-            ),
+            (Address("digits"), "ink", "digits", {"method.params.space": "rgb"}),
         ),
     ],
 )
-def test_it_is_the_experiments_run(name: str, label: str, axes: dict[str, Any], single: Single) -> None:
+def test_it_is_the_experiments_run(name: str, label: str, axes: dict[str, Any], words: Any) -> None:
     cells = expand(WORKSPACE, load_experiment(WORKSPACE, name))
     (spec,) = [cell.spec for cell in cells if cell.label == label and cell.axes == axes]
-    assert spec_of(WORKSPACE, single) == spec
+    data, target, protocol, settings = words
+    method = spec.method.name
+    assert spec_of(WORKSPACE, method, data, target, protocol=protocol, settings=settings) == spec
 
 
 torch.set_num_threads(1)
-
-
 EXPERIMENT: dict[str, Any] = {
     "title": "Leave one domain out for choosing",
     "protocol": "digits",
@@ -169,10 +161,7 @@ def test_from_the_experiment_to_the_table(project: Path) -> None:
         assert [one["domains"] for one in summary["clients"]] == [
             [name] for name in ("plain", "ink", "texture") if name != cell.axes["validation"]
         ]
-        name = cell.spec.run_id
-        run = workspace.run(f"{cell.spec.place}/{name}").path
-        assert run.parent.parent.name == summary["target"]
-        rows = pq.read_table(run / "metrics.parquet").to_pylist()
+        rows = pq.read_table(workspace.run(cell.spec.run_name).metrics).to_pylist()
         tested = [row for row in rows if row["split"] == "target" and row["metric"] == "accuracy"]
         sizes = {"outline": 445, "ink": 451, "plain": 454}
         assert {(row["client"], row["n"]) for row in tested} == {
@@ -183,10 +172,6 @@ def test_from_the_experiment_to_the_table(project: Path) -> None:
     collected = collect(workspace, "lodo")
     text = write(workspace, collected).with_suffix(".md").read_text()
     assert "select = held_out" in text and "select = oracle" in text
-    shown = load_experiment(Workspace(project), "lodo").tables["rules"]
-    assert shown.select == ["last", "held_out", "oracle"]
-    rules = pq.read_table(workspace.metrics("lodo")).column_names
-    assert {"target", "validation"} <= set(rules)
     by_hand = []
     for values in accuracies.values():
         best = max(range(3), key=lambda finished: values[finished, -2])  # the first of equal rounds

@@ -22,6 +22,7 @@ from fedshift.data.load import load as load_data
 from fedshift.data.partition import divide, partition
 from fedshift.experiments import load
 from fedshift.experiments.expand import Cell, expand
+from fedshift.experiments.protocols import protocol as protocol_of
 from fedshift.federation.batches import schedule
 from fedshift.federation.client import Client
 from fedshift.federation.loop import Federation
@@ -69,9 +70,7 @@ class Seen:
 def declared(project: Path, protocol: str, **keys: Any) -> list[Cell]:
     path = project / "experiments" / "tried.yaml"
     held_out = [None] if protocol == "fdse" else ["outline"]
-    scratch = (
-        {"preset": "scratch"} if "scratch" in load.protocol(Workspace(project), protocol).presets else {}
-    )
+    scratch = {"preset": "scratch"} if "scratch" in protocol_of(Workspace(project), protocol).presets else {}
     told = {"title": "Tried", "protocol": protocol, **scratch, "spec": SMALL, "methods": {"fedavg": None}}
     path.write_text(yaml.safe_dump({**told, "axes": {"target": held_out, "seed": [0]}, **keys}))
     return expand(Workspace(project), load.load(Workspace(project), "tried"))
@@ -109,8 +108,6 @@ def play(project: Path, spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> Seen:
 
 
 torch.set_num_threads(1)
-
-
 COSINE = [0.001 * (1 + math.cos(math.pi * t / 50)) / 2 for t in range(3)]  # 0.001 x 1, 0.999013, 0.996057
 
 

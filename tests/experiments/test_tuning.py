@@ -11,16 +11,14 @@ from pydantic import ValidationError
 
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.expand import expand
-from fedshift.experiments.load import load, protocol, trials
+from fedshift.experiments.load import load
+from fedshift.experiments.protocols import Space
 from fedshift.experiments.schema import Experiment
-from fedshift.experiments.space import Space, points
-from fedshift.experiments.tuning import Choice, Chosen, Trial, check_places, stage, unequal
+from fedshift.experiments.tuning import Choice, Chosen, Trial, check_places, points, stage, trials, unequal
 from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
 
 RATE = Space(low=0.001, high=1.0)
-
-
 MU = Space(values=[0.01, 0.1, 1.0])
 
 
@@ -97,7 +95,7 @@ def found(experiment: Experiment) -> list[Trial]:
 
 
 def staged(experiment: Experiment) -> Experiment:
-    return stage(experiment, protocol(WORKSPACE, experiment.protocol), found(experiment))
+    return stage(WORKSPACE, experiment)
 
 
 def test_papers_grids_are_what_they_print() -> None:

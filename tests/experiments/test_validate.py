@@ -13,10 +13,10 @@ from fedshift.analysis.collect import collect
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.column import Column, column
 from fedshift.experiments.expand import Cell, expand
-from fedshift.experiments.figures import figures
 from fedshift.experiments.load import load
 from fedshift.experiments.paper_claims import compared, paper_claim
 from fedshift.experiments.schema import Claim, Compared
+from fedshift.experiments.validate import figures
 from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
 from tests.verbs import fedshift, refused
@@ -27,8 +27,6 @@ THREE: dict[str, Any] = {
     "methods": {"fedavg": None, "fedprox": None, "hfedf": None},
     "axes": {"target": ["plain", "ink"], "seed": [0, 1]},
 }
-
-
 BOTH = {"FedAvg": {"row": "fedavg", "range": ["fedprox"], "peak": ["fedprox"]}}
 
 

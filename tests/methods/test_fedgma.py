@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fedshift.experiments.load import preset
+from fedshift.experiments.protocols import preset
 from fedshift.methods.fedgma import agreement, bench_mask, mask, next_model
 from fedshift.storage.workspace import Workspace
 from fedshift.testing.toys import method, spec

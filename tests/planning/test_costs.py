@@ -76,11 +76,7 @@ def test_a_fetched_data_set_is_planned_anew_and_stops_no_job(workspace: Workspac
 
 
 HEADER = "model,input_px,device,precision,images_per_second,source\n"
-
-
 SMALL = "digits_cnn,32,cpu,fp32,2000,by hand\n"
-
-
 LARGE = "alexnet_bn,256,cpu,bf16,80,by hand\n"
 
 

@@ -13,8 +13,8 @@ import torch
 from fedshift.archive.machine import MachineClass
 from fedshift.common.errors import FedshiftError
 from fedshift.training import device as noting
-from fedshift.training import gpus
 from fedshift.training.device import PRETEND, device, require
+from fedshift.training.pack import VISIBLE
 
 
 def test_auto_is_the_cpu_and_a_gpu_that_was_asked_for_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,8 +38,6 @@ processor	: 1
 vendor_id	: GenuineIntel
 model		: 8
 """
-
-
 ARM = """processor	: 0
 BogoMIPS	: 243.75
 CPU implementer	: 0x41
@@ -63,7 +61,7 @@ def test_a_cpu_is_noted_by_maker_family_and_model(
 JOB = """\
 import os, sys
 from pathlib import Path
-from fedshift.training.gpus import claim
+from fedshift.training.pack import claim
 claim("cuda", int(sys.argv[1]), Path(sys.argv[2]))
 child = "import os; print(os.environ['CUDA_VISIBLE_DEVICES'], flush=True)"
 import subprocess
@@ -73,7 +71,7 @@ sys.stdin.read()
 
 
 def job(folder: Path, count: int = 3) -> subprocess.Popen[str]:
-    environment = {key: value for key, value in os.environ.items() if key != gpus.VISIBLE}
+    environment = {key: value for key, value in os.environ.items() if key != VISIBLE}
     command = [sys.executable, "-c", JOB, str(count), str(folder)]
     return subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment

@@ -16,7 +16,7 @@ from fedshift.planning import planfile
 from fedshift.planning.planfile import Run
 from fedshift.storage.workspace import Workspace
 from fedshift.training import pack
-from fedshift.training.stop import interruptible, stoppable
+from fedshift.training.pack import interruptible, stoppable
 from tests.common.test_files import end, held
 from tests.verbs import done, fedshift
 
@@ -115,8 +115,6 @@ protocol: digits
 methods: {fedavg: }
 axes: {target: [plain], seed: [0]}
 """
-
-
 SWALLOWS = """\
 import os, signal, sys
 

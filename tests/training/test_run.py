@@ -100,11 +100,7 @@ def test_run_that_its_last_holder_finished_is_only_read(
 
 # Processes to be killed are forks of one that has imported torch and has computed nothing.
 MORTAL = multiprocessing.get_context("forkserver")
-
-
 MORTAL.set_forkserver_preload(["tests.killed"])
-
-
 PLACES = [
     ("client", 2),
     ("client", 6),

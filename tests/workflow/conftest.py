@@ -10,10 +10,7 @@ import pytest
 from tests.once import once
 from tests.workflow.checkout import Checkout, tiny
 
-EXPERIMENTS = {
-    "demo": tiny("Demo", "fedavg", "fedprox"),
-    "other": tiny("Other", "fedavg", "local"),
-}
+EXPERIMENTS = {"demo": tiny("Demo", "fedavg", "fedprox"), "other": tiny("Other", "fedavg", "local")}
 PARAMETERS = "experiments: [demo, other]\npack: 2\n"
 FIRST = "first.log"
 

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -55,17 +56,17 @@ def locks(checkout: Checkout) -> list[Path]:
 
 
 @pytest.mark.parametrize(
-    ("signals", "to_all"),
+    ("number", "send"),
     [
-        ([signal.SIGINT], True),  # Ctrl-C
-        ([signal.SIGTERM], False),  # kill, systemd
-        ([signal.SIGHUP], True),  # a closed terminal
-        ([signal.SIGKILL], True),
+        (signal.SIGINT, os.killpg),  # Ctrl-C
+        (signal.SIGTERM, os.kill),  # kill, systemd
+        (signal.SIGHUP, os.killpg),  # a closed terminal
+        (signal.SIGKILL, os.killpg),
     ],
     ids=["ctrl-c", "term", "hang-up", "kill"],
 )
 def test_it_leaves_no_lock_and_no_process(
-    checkout: Checkout, tree: Path, signals: list[signal.Signals], to_all: bool
+    checkout: Checkout, tree: Path, number: signal.Signals, send: Callable[[int, int], None]
 ) -> None:
     """And the same command resumes: the next case begins where this one ended."""
     with checkout.verb(*asked(tree, "fedavg,fedbn", ROUNDS)) as process:
@@ -74,13 +75,11 @@ def test_it_leaves_no_lock_and_no_process(
             assert process.poll() is None and time.time() < begun + 600, process.communicate()[0][-4000:]
             time.sleep(0.1)
         time.sleep(1)
-        for number in signals:
-            (os.killpg if to_all else os.kill)(process.pid, number)
-            time.sleep(0.3)
+        send(process.pid, number)
         output = process.communicate()[0][-4000:]
         assert process.returncode not in (0, None), output
         assert not living(process.pid), output
-    assert bool(locks(checkout)) == (signals == [signal.SIGKILL]) and "LockException" not in output, output
+    assert bool(locks(checkout)) == (number == signal.SIGKILL) and "LockException" not in output, output
 
 
 def test_it_ends_with_the_table(checkout: Checkout, tree: Path) -> None:

@@ -1,4 +1,4 @@
-"""What failed is told in the terminal, and damaged data are made again."""
+"""What failed is told in the terminal, a job computes on what it asked for, and damaged data are made again."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.workflow.checkout import Checkout, tiny
 
@@ -66,3 +67,15 @@ def test_damaged_images_are_made_again_at_the_next_start(tmp_path: Path) -> None
     there.run("metrics")
     assert images.read_bytes() == content
     assert len(list(tmp_path.rglob("summary.json"))) == 1
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_a_job_that_asked_for_a_gpu_trains_on_no_cpu(tmp_path: Path) -> None:
+    """The rule passed no device on: a node without working CUDA trained on its CPU."""
+    there = Checkout.made(tmp_path, {"demo": tiny("Demo", "local")}, "experiments: [demo]\ndevice: cuda\n")
+    done = there.snakemake("metrics")
+    assert done.returncode == 1, done.stdout
+    (path,) = (tmp_path / "results" / "runs").rglob("failure.json")
+    failure = json.loads(path.read_text())
+    assert "no working CUDA" in failure["text"] and failure["retry"]
+    assert not list(tmp_path.rglob("summary.json"))

@@ -1,16 +1,21 @@
-"""What is lost or failed is trained again, and snakemake, `fedshift status` and `fedshift plan` agree on what that is."""
+"""What is lost or failed is trained again, and snakemake, `fedshift status` and `fedshift plan` agree on what that is;
+files of a wrong clock and locks of a killed snakemake stop nothing.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import time
 from pathlib import Path
 
 import pytest
 
+from fedshift.common.files import hold
 from fedshift.planning import planfile
 from tests.verbs import done, fedshift
-from tests.workflow.checkout import Checkout
+from tests.workflow.checkout import Checkout, tiny
 from tests.workflow.conftest import EXPERIMENTS, PARAMETERS
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow, pytest.mark.timeout(1200)]
@@ -139,3 +144,52 @@ def test_forcing_a_finished_run_says_how_to_train_it_again(finished: Checkout) -
     run = run_of(finished, "local").relative_to(finished.root)
     for words in (["-R", "train"], ["-f", str(run)]):
         assert "To train one again, delete its directory" in finished.run("--dry-run", *words)
+
+
+def test_what_is_dated_tomorrow_stops_no_job(tmp_path: Path) -> None:
+    """Snakemake takes what is made of an input of tomorrow for broken, and deletes it each time."""
+    made = Checkout.made(tmp_path, {"demo": tiny("Demo", "fedavg")}, "experiments: [demo]\n")
+    made.run("images")
+    tomorrow = time.time() + 86_400
+    (images,) = (path for path in (made.root / "data" / "prepared" / "digits").iterdir() if path.is_dir())
+    for path in (images, *images.iterdir()):
+        os.utime(path, (tomorrow, tomorrow))
+    made.run("metrics")
+    stamps = [*(made.root / "results" / "packs").rglob("*.json")]
+    collected = [*(made.root / "results" / "metrics").iterdir()]
+    for path in (*stamps, made.root / "experiments" / "demo.yaml"):
+        os.utime(path, (tomorrow, tomorrow))
+    for path in collected:
+        path.unlink()
+    made.run("metrics")
+    for path in collected:
+        os.utime(path, (tomorrow, tomorrow))
+    assert "rule train:" not in made.run("all")
+    assert (made.root / "results" / "tables" / "demo" / "table.csv").is_file()
+
+
+def test_locks_go_and_no_plan_is_made(tmp_path: Path) -> None:
+    made = Checkout.made(tmp_path, {"demo": tiny("Demo", "fedavg")}, "experiments: [demo]\n")
+    locks = made.root / ".snakemake" / "locks"
+    locks.mkdir(parents=True)
+    (locks / "0.input.lock").write_text("results/metrics/demo.parquet\n")
+    made.run("--unlock")
+    assert not [*made.root.rglob("*.lock")] and not (made.root / "results").exists()
+
+
+def test_locks_of_a_process_that_was_killed_go_and_those_of_another_stay(tmp_path: Path) -> None:
+    """Snakemake's locks name no process: all that its LockException could say was `--unlock`."""
+    made = Checkout.made(tmp_path, {"demo": tiny("Demo", "fedavg")}, "experiments: [demo]\n")
+    lock = made.root / ".snakemake" / "locks" / "0.output.lock"
+    lock.parent.mkdir(parents=True)
+    lock.write_text("results/metrics/demo.parquet\n")
+    works = made.root / ".snakemake" / "fedshift" / "other.json"
+    works.parent.mkdir()
+    file = hold(works)
+    assert file is not None
+    output = made.run("--dry-run")
+    assert f"process {os.getpid()} on " in output and "fedshift run demo -- --unlock" in output
+    assert lock.is_file() and works.is_file()
+    os.close(file)
+    assert "Another Snakemake" not in made.run("--dry-run")
+    assert not lock.exists() and not works.exists()

@@ -14,10 +14,8 @@ from tests.workflow.conftest import FIRST
 pytestmark = [pytest.mark.workflow, pytest.mark.slow, pytest.mark.timeout(1200)]
 FEDPROX = "src/fedshift/methods/fedprox.py"
 DIGITS = "src/fedshift/data/datasets/digits.py"
-LOOP = "src/fedshift/federation/loop.py"
-CHANGED = (
-    "or its model has changed since"  # Snakemake says of code and parameters that they have changed, too
-)
+# Snakemake says of code and parameters that they have changed, too.
+CHANGED = "or its model has changed since"
 
 
 @pytest.fixture(scope="module")
@@ -46,34 +44,6 @@ def test_comment_re_runs_nothing(checkout: Checkout) -> None:
     assert "Nothing to be done" in checkout.run("--dry-run", "all")
     assert {path: path.stat().st_ino for path in stamps} == stamps  # a new plan, and no stamp written again
     (checkout.root / FEDPROX).write_text(before)
-
-
-def test_a_moved_and_annotated_engine_trains_nothing(checkout: Checkout) -> None:
-    """A module under another name, a helper moved out of the loop, another annotation and another import of a method."""
-    sources = {path: path.read_text() for path in (checkout.root / "src" / "fedshift").rglob("*.py")}
-    federation = checkout.root / "src" / "fedshift" / "federation"
-    (federation / "samples.py").rename(federation / "pixels.py")
-    for path, text in sources.items():
-        if path.is_file() and "federation.samples" in text:
-            path.write_text(text.replace("fedshift.federation.samples", "fedshift.federation.pixels"))
-    helper = "def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:\n"
-    begin = sources[checkout.root / LOOP].index(helper)
-    end = sources[checkout.root / LOOP].index("\n\n\n", begin)
-    moved = sources[checkout.root / LOOP][begin:end]
-    (federation / "losses.py").write_text(
-        f"from torch import Tensor\nfrom torch.nn import functional as F\n\n\n{moved}\n"
-    )
-    checkout.edit(LOOP, moved, "from fedshift.federation.losses import cross_entropy")
-    checkout.edit(FEDPROX, "def proximal(g: Tensor,", "def proximal(g,")
-    checkout.edit(FEDPROX, "from torch import Tensor\n", "from torch import Tensor\n\nimport math as _math\n")
-    output = checkout.run("--dry-run", "all")
-    for words in ("rule prepare:", "rule partition:", "rule train:", CHANGED):
-        assert words not in output
-    for path, text in sources.items():
-        path.write_text(text)
-    for name in ("pixels", "losses"):
-        (federation / f"{name}.py").unlink()
-    assert "Nothing to be done" in checkout.run("--dry-run", "all")
 
 
 def test_another_engine_version_re_runs_everything(checkout: Checkout) -> None:

@@ -18,8 +18,8 @@ from fedshift.common.errors import FedshiftError
 from fedshift.common.parquet import read_parquet
 from fedshift.common.registry import get
 from fedshift.experiments.axes import axes
-from fedshift.experiments.load import load, protocol
-from fedshift.experiments.protocols import Protocol
+from fedshift.experiments.load import load
+from fedshift.experiments.protocols import Protocol, protocol
 from fedshift.experiments.schema import AxisValues, Experiment
 from fedshift.federation.records import DIAGNOSTICS, SCHEMA, STATISTICS
 from fedshift.storage.rundir import RunDirectory

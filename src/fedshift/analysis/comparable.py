@@ -28,13 +28,20 @@ from fedshift.analysis.published import DECLARED, Published, Row, find, scaled, 
 from fedshift.common.errors import unknown
 from fedshift.common.registry import get
 from fedshift.common.yaml_file import read
-from fedshift.experiments.axes import NONE, dotted
+from fedshift.experiments.axes import NONE
 from fedshift.experiments.column import column
 from fedshift.experiments.expand import expand
-from fedshift.experiments.load import printed_grid, protocol
-from fedshift.experiments.protocols import Partial, Protocol, Rule, merge
+from fedshift.experiments.protocols import (
+    Partial,
+    Protocol,
+    Rule,
+    Space,
+    dotted,
+    merge,
+    printed_grid,
+    protocol,
+)
 from fedshift.experiments.schema import HELD_OUT, AxisValues, Experiment, Table
-from fedshift.experiments.space import Spaces
 from fedshift.spec import Closed, RunSpec, closed
 from fedshift.spec.block import params
 from fedshift.storage.workspace import Workspace
@@ -89,7 +96,7 @@ def setting(workspace: Workspace, row: Row) -> Setting | None:
         return None
     variant, network = variants[row.variant], known.backbones[row.backbone]
     parts: list[Partial] = [base.spec, {"model": {"name": network}} if network else {}, variant.spec]
-    spec = functools.reduce(merge, [*parts, {"method": {"name": row.method}}])
+    spec = merge(*parts, {"method": {"name": row.method}})
     return base.model_copy(update={"spec": spec, "adapt": variant.adapt})
 
 
@@ -164,7 +171,7 @@ def differences(
 
 
 def compare(
-    ours: RunSpec, theirs: RunSpec, free: Iterable[str] = FREE, grid: Spaces | None = None
+    ours: RunSpec, theirs: RunSpec, free: Iterable[str] = FREE, grid: Mapping[str, Space] | None = None
 ) -> Iterator[Difference]:
     """Where two resolved specs differ; keys in or below `free` may, and those of a grid within it."""
     left, right = (flat(spec.model_dump_json()) for spec in (ours, theirs))
@@ -205,7 +212,7 @@ def _rule(workspace: Workspace, name: str) -> Rule:
 
 
 @functools.cache
-def _grid(workspace: Workspace, name: str, method: str) -> Spaces:
+def _grid(workspace: Workspace, name: str, method: str) -> dict[str, Space]:
     return printed_grid(workspace, name, method)
 
 

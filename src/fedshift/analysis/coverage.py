@@ -24,7 +24,8 @@ from fedshift.common.files import canonical_json
 from fedshift.experiments.axes import NONE
 from fedshift.experiments.column import column
 from fedshift.experiments.expand import Cell, expand, places
-from fedshift.experiments.load import available, load, protocol
+from fedshift.experiments.load import available, load
+from fedshift.experiments.protocols import protocol
 from fedshift.experiments.schema import METRIC, Experiment, Table
 from fedshift.storage.workspace import Workspace
 

@@ -31,9 +31,9 @@ from fedshift.common.files import atomic_path
 from fedshift.common.parquet import read_parquet
 from fedshift.common.registry import get
 from fedshift.evaluations._adaptation import AFTER
-from fedshift.experiments.figures import asked_for
 from fedshift.experiments.schema import Experiment
 from fedshift.experiments.task import Task, place
+from fedshift.experiments.validate import asked_for
 from fedshift.storage.rundir import RunDirectory, State
 from fedshift.storage.workspace import Workspace, found
 

@@ -23,9 +23,8 @@ from fedshift.common.errors import FedshiftError
 from fedshift.common.files import canonical_json, write_text
 from fedshift.common.yaml_file import written
 from fedshift.experiments.column import DEFAULT
-from fedshift.experiments.load import trials
 from fedshift.experiments.schema import Experiment
-from fedshift.experiments.tuning import Choice, Chosen, Trial, place, stage_of
+from fedshift.experiments.tuning import Choice, Chosen, Trial, place, stage_of, trials
 from fedshift.storage.rundir import State
 from fedshift.storage.workspace import Workspace
 

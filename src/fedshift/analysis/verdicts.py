@@ -30,7 +30,7 @@ from fedshift.analysis.collected import Collected
 from fedshift.analysis.comparable import margin, setting
 from fedshift.analysis.published import COPIED, Published, by_uid, judged_by
 from fedshift.analysis.uneven import AVERAGE
-from fedshift.experiments.load import protocol
+from fedshift.experiments.protocols import protocol
 from fedshift.storage.workspace import Workspace
 
 LEVEL = 0.05

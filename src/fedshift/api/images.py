@@ -15,7 +15,7 @@ from fedshift.api._arguments import Root, plain, release, say, settings_of
 from fedshift.api._arguments import workspace as workspace_of
 from fedshift.data.partition import load_partition
 from fedshift.data.prepare import load_prepared
-from fedshift.experiments.single import PROTOCOL, Single, spec_of
+from fedshift.experiments.declare import PROTOCOL, spec_of
 from fedshift.training.provide import images, provide
 
 
@@ -67,8 +67,7 @@ def load_data(
     """
     workspace, where = workspace_of(root), release(name, "load_data")
     declared = plain({"target": target, "seed": seed, "protocol": protocol})
-    single = Single("fedavg", where, settings=settings_of(settings), **declared)
-    spec = spec_of(workspace, single)
+    spec = spec_of(workspace, "fedavg", where, settings=settings_of(settings), **declared)
     provide(workspace, spec, where.tree, say)
     prepared = load_prepared(images(workspace, spec))
     table, _ = load_partition(workspace.partition(spec.partition_name), prepared.index)

@@ -16,7 +16,7 @@ from fedshift.api._arguments import Root, plain, release, say, settings_of
 from fedshift.api._arguments import workspace as workspace_of
 from fedshift.common.errors import FedshiftError
 from fedshift.common.parquet import read_parquet
-from fedshift.experiments.single import PROTOCOL, Single, spec_of
+from fedshift.experiments.declare import PROTOCOL, spec_of
 from fedshift.federation.records import own_split
 from fedshift.spec import RunSpec, parse
 from fedshift.storage.rundir import RunDirectory, State
@@ -132,7 +132,7 @@ def run(
     """
     workspace, where = workspace_of(root), release(data, "data")
     declared = {"method": method, "target": target, "seed": seed, "rounds": rounds, "protocol": protocol}
-    spec = spec_of(workspace, Single(data=where, settings=settings_of(settings), **plain(declared)))
+    spec = spec_of(workspace, data=where, settings=settings_of(settings), **plain(declared))
     directory = workspace.run(spec.run_name)
     if directory.outcome() is not State.FINISHED:
         provide(workspace, spec, where.tree, say)

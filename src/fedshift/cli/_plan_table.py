@@ -12,8 +12,8 @@ import click
 from fedshift.analysis import uneven
 from fedshift.archive.store import archived
 from fedshift.cli._options import echo_json
-from fedshift.experiments.load import load, trials
-from fedshift.experiments.tuning import unequal
+from fedshift.experiments.load import load
+from fedshift.experiments.tuning import trials, unequal
 from fedshift.planning import job, planfile
 from fedshift.planning.costs import counts, speed
 from fedshift.planning.lacking import lacking, messages

@@ -12,10 +12,10 @@ import numpy as np
 from fedshift.api import Run
 from fedshift.api import run as train
 from fedshift.cli._options import parsed
-from fedshift.experiments.load import protocol
-from fedshift.experiments.single import PROTOCOL
+from fedshift.experiments.declare import PROTOCOL
+from fedshift.experiments.protocols import protocol
 from fedshift.storage.workspace import Workspace
-from fedshift.training.stop import interruptible
+from fedshift.training.pack import interruptible
 
 STOPPED = 130  # as a shell has it after Ctrl-C
 

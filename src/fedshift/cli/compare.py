@@ -63,12 +63,12 @@ def command(
     from fedshift.data.dataset import address
     from fedshift.data.fetch import fetch
     from fedshift.data.verify import as_listed
-    from fedshift.experiments import compare
+    from fedshift.experiments import declare
 
     where = address(data)
     fetch(workspace, where.dataset, where.release, where.tree or (), say=click.echo)
     as_listed(workspace, where.dataset, where.release)
-    declared = compare.declaration(
+    declared = declare.declaration(
         workspace,
         where,
         methods.replace(" ", "").split(","),
@@ -79,10 +79,10 @@ def command(
         settings=parsed(settings, "--set"),
     )
     called = where.dataset if where.release == "original" else where.release
-    name = name or f"{compare.FOLDER}/{called}"
+    name = name or f"{declare.FOLDER}/{called}"
     file = workspace.experiments / f"{name}.yaml"
     before = file.read_bytes() if file.exists() else None
-    compare.write(workspace, name, declared)
+    declare.write(workspace, name, declared)
     stays = False
     try:
         _said(["plan", name], workspace)

@@ -17,9 +17,7 @@ from fedshift.planning.cluster import acquit, blame, blaming
 from fedshift.planning.planfile import Run
 from fedshift.storage.rundir import State
 from fedshift.storage.workspace import Workspace
-from fedshift.training.gpus import claim
-from fedshift.training.pack import at_once, in_turn
-from fedshift.training.stop import interruptible, whole
+from fedshift.training.pack import at_once, claim, in_turn, interruptible, whole
 
 log = logging.getLogger("fedshift.train")
 PROGRAM = [sys.executable, "-m", "fedshift", "--root"]

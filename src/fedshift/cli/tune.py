@@ -7,8 +7,8 @@ import click
 from fedshift.analysis import tuning
 from fedshift.analysis.collect import collect
 from fedshift.cli._names import experiment_argument
-from fedshift.experiments.load import load, trials
-from fedshift.experiments.tuning import read_choice, stage_of
+from fedshift.experiments.load import load
+from fedshift.experiments.tuning import read_choice, stage_of, tuned
 from fedshift.storage.workspace import Workspace
 
 
@@ -23,7 +23,7 @@ def command(workspace: Workspace, experiment: str) -> None:
     (docs/tuning.md).
     """
     declared = load(workspace, experiment)
-    trials(workspace, declared)  # raises an error where it is not tuned
+    tuned(declared)  # raises an error where it is not
     path = tuning.write(workspace, declared, collect(workspace, stage_of(experiment)))
     click.echo(tuning.page(read_choice(workspace, experiment)))
     click.echo(path)

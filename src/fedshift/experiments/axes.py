@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,18 +19,12 @@ STANDARD = {HELD_OUT: "target", "seed": "seed"}  # axes that tables treat on the
 
 @dataclass(frozen=True)
 class Axis:
-    """What an experiment varies.
+    """What an experiment varies."""
 
-    name: what its file and tables call it.
-    key: dotted key of the setting.
-    values: as the file has them.
-    columns: of each value, what tables show: {name: value}; of two held-out domains {target, validation}.
-    """
-
-    name: str
-    key: str
-    values: list[Any]
-    columns: list[dict[str, Any]]
+    name: str  # what its file and tables call it
+    key: str  # dotted key of the setting
+    values: list[Any]  # as the file has them
+    columns: list[dict[str, Any]]  # as tables show them: {name: value}; {target, validation} of two domains
 
 
 def axes(declared: Mapping[str, tuple[str, list[Any]]], where: str) -> list[Axis]:
@@ -47,34 +41,15 @@ def axes(declared: Mapping[str, tuple[str, list[Any]]], where: str) -> list[Axis
             raise FedshiftError(f"{where}: axes.{name}", what, f"Write `{standard}: [..]`.")
     for (name, (key, _)), (other, (above, _)) in itertools.permutations(declared.items(), 2):
         if f"{key}.".startswith(f"{above}."):
-            raise FedshiftError(
-                f"{where}: axes.{name}", f"sets what '{other}' sets", "Leave one of them out."
-            )
-    result = [
-        Axis(name, key, list(values), _columns(name, values)) for name, (key, values) in declared.items()
-    ]
+            what = f"sets what '{other}' sets"
+            raise FedshiftError(f"{where}: axes.{name}", what, "Leave one of them out.")
+    result = [Axis(name, key, [*values], _columns(name, values)) for name, (key, values) in declared.items()]
     for axis in result:
         for place, columns in enumerate(axis.columns):
             if columns in axis.columns[:place]:
                 what = f"has '{', '.join(map(str, columns.values()))}' twice, as tables show it"
                 raise FedshiftError(f"{where}: axes.{axis.name}", what, "Name each value once.")
     return result
-
-
-def nested(key: str, value: Any) -> dict[str, Any]:
-    """`partition.params.d`, 2 -> {partition: {params: {d: 2}}}."""
-    for word in reversed(key.split(".")):
-        value = {word: value}
-    return dict(value)
-
-
-def dotted(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """{partition: {params: {d: 2}}} -> ("partition.params.d", 2): `nested`'s inverse, of all values."""
-    for key, inner in value.items():
-        if isinstance(inner, Mapping):
-            yield from dotted(inner, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", inner
 
 
 def _columns(name: str, values: list[Any]) -> list[dict[str, Any]]:
@@ -84,16 +59,13 @@ def _columns(name: str, values: list[Any]) -> list[dict[str, Any]]:
             dict(itertools.zip_longest(("target", "validation"), map(_text, pair[:2]), fillvalue=NONE))
             for pair in pairs
         ]
-    return [{name: value} for value in _printable(values)]
-
-
-def _printable(values: list[Any]) -> list[Any]:
-    """Numbers as numbers where all are; else text: null is NONE, lists and mappings are JSON."""
-    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-    return values if numbers or all(isinstance(value, bool) for value in values) else [*map(_text, values)]
+    booleans = [isinstance(value, bool) for value in values]
+    numbers = all(isinstance(value, int | float) for value in values) and not any(booleans)
+    return [{name: value if numbers or all(booleans) else _text(value)} for value in values]
 
 
 def _text(value: Any) -> str:
+    """Text as it is, null as NONE, and all else as JSON."""
     return value if isinstance(value, str) else NONE if value is None else canonical_json(value)
 
 

@@ -77,9 +77,7 @@ def column(text: str, where: object = "metrics") -> Column:
 
 
 def recorded_of(name: str) -> tuple[str, str, str]:
-    """The parts of "<diagnostic>.<number>" or "<diagnostic>.<number>=<name>": "gradalign.of=photo" is
-    ("gradalign", "of", "photo").
-    """
+    """The parts of "<diagnostic>.<number>" or "<diagnostic>.<number>=<name>", which may be ""."""
     diagnostic, _, rest = name.partition(".")
     number, _, value = rest.partition("=")
     return diagnostic, number, value
@@ -87,13 +85,8 @@ def recorded_of(name: str) -> tuple[str, str, str]:
 
 def recorded(texts: list[str]) -> list[str]:
     """The quantities among columns, those behind others too, each once."""
-    columns = map(column, texts)
-    names = [
-        one.threshold[0] if one.kind in REACHED else one.name
-        for one in columns
-        if one.kind == "quantity" or one.kind in REACHED
-    ]
-    return list(dict.fromkeys(names))
+    columns = (one for one in map(column, texts) if one.kind in ("quantity", *REACHED))
+    return list(dict.fromkeys(one.threshold[0] if one.kind in REACHED else one.name for one in columns))
 
 
 def measured_on_clients(text: str) -> str:
@@ -164,18 +157,14 @@ class Quantity(NamedTuple):
 
 
 def quantity(text: str, where: object = "metrics") -> Quantity:
-    """`<metric>.<aggregation>`; an aggregation alone is of accuracy. Raises FedshiftError at `where` for an
-    unknown metric or aggregation.
-    """
+    """`<metric>.<aggregation>`; an aggregation alone is of accuracy. Raises FedshiftError at `where`."""
     metric, _, aggregation = text.rpartition(".")
     parsed = Quantity(metric or DEFAULT, aggregation)
     if parsed.metric not in names("metrics"):
         raise unknown(where, "metric", parsed.metric, names("metrics"), "metrics")
     if aggregation in names("metrics") and not metric:
-        cure = (
-            f"Write {aggregation}.<aggregation>: "
-            f"{', '.join(f'{aggregation}.{name}' for name in AGGREGATIONS)}."
-        )
+        known = ", ".join(f"{aggregation}.{name}" for name in AGGREGATIONS)
+        cure = f"Write {aggregation}.<aggregation>: {known}."
         raise FedshiftError(where, f"'{text}' does not say how clients become one number", cure)
     if aggregation not in AGGREGATIONS:
         raise unknown(where, "aggregation over clients", aggregation, AGGREGATIONS)

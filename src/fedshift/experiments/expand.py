@@ -18,14 +18,12 @@ from typing import Any
 
 from fedshift.common.errors import FedshiftError, unknown
 from fedshift.common.registry import get, names
-from fedshift.experiments.axes import Axis, axes, entry, method_of, nested, setting
-from fedshift.experiments.figures import listed
-from fedshift.experiments.load import lineage, preset, protocol
-from fedshift.experiments.protocols import Partial, Protocol, merge
+from fedshift.experiments.axes import Axis, axes, entry, method_of, setting
+from fedshift.experiments.protocols import Partial, Protocol, lineage, merge, nested, preset, protocol
 from fedshift.experiments.schema import HELD_OUT, Experiment
 from fedshift.experiments.task import Task
 from fedshift.experiments.tuning import Choice, read_choice
-from fedshift.experiments.validate import check, check_common, check_only, check_parameters, check_rows
+from fedshift.experiments.validate import check, check_axes, check_rows, listed
 from fedshift.spec import RunSpec, parse
 from fedshift.spec.resolve import check_weights, resolve
 from fedshift.storage.workspace import Workspace
@@ -33,16 +31,12 @@ from fedshift.storage.workspace import Workspace
 
 @dataclass(frozen=True)
 class Cell:
-    """One run of an experiment: the row's label, its value on each axis as tables show it, the resolved
-    spec, and how it is adapted, if it is.
+    """One run of an experiment."""
 
-    Two held-out domains stand on two axes: `target`, which is reported, and `validation`.
-    """
-
-    label: str
-    axes: dict[str, Any]
-    spec: RunSpec
-    task: Task | None = None
+    label: str  # its row
+    axes: dict[str, Any]  # as tables show them; two held-out domains as `target` (reported) and `validation`
+    spec: RunSpec  # resolved
+    task: Task | None = None  # how it is adapted, if it is
 
 
 def expand(workspace: Workspace, experiment: Experiment, choice: Choice | None = None) -> list[Cell]:
@@ -56,20 +50,18 @@ def expand(workspace: Workspace, experiment: Experiment, choice: Choice | None =
     cells = list(_cells(workspace, experiment, choice))
     if not cells:
         what = "asks for no run: `only` leaves no domain of the data sets"
-        raise FedshiftError(f"experiments/{experiment.name}.yaml", what, "Leave a target to hold out.")
+        raise FedshiftError(experiment.file, what, "Leave a target to hold out.")
     tasks = evaluations(workspace, experiment)
     for label, task in tasks.items():
         for cell in cells:
-            task.check(cell.spec, f"experiments/{experiment.name}.yaml: evaluations.{label}")
+            task.check(cell.spec, f"{experiment.file}: evaluations.{label}")
     cells += list(_adapted(workspace, experiment, cells, tasks))
     check(workspace, experiment, [(cell.label, cell.axes, cell.spec) for cell in cells])
     return cells
 
 
 def planned(workspace: Workspace, experiment: Experiment) -> list[Cell]:
-    """The runs that are trained for an experiment: of a tuned one with what its search chose. Raises
-    FedshiftError where that is not known.
-    """
+    """The runs that are trained for an experiment. Raises FedshiftError where its search has not chosen."""
     choice = read_choice(workspace, experiment.name) if experiment.tune else None
     return expand(workspace, experiment, choice)
 
@@ -91,7 +83,7 @@ def evaluations(workspace: Workspace, experiment: Experiment) -> dict[str, Task]
 
     Raises FedshiftError for an unknown name or parameter, and for a column with the name of an axis.
     """
-    where, selection = f"experiments/{experiment.name}.yaml", protocol(workspace, experiment.protocol).select
+    where, selection = experiment.file, protocol(workspace, experiment.protocol).select
     tasks = {}
     for label, (name, params) in listed(experiment.evaluations, f"{where}: evaluations").items():
         kind = get("evaluations", name, f"{where}: evaluations")
@@ -105,10 +97,8 @@ def evaluations(workspace: Workspace, experiment: Experiment) -> dict[str, Task]
 def _adapted(
     workspace: Workspace, experiment: Experiment, cells: list[Cell], tasks: dict[str, Task]
 ) -> Iterator[Cell]:
-    """Adaptation starts from the round that tables show, the protocol's; tasks: the evaluations of the same
-    runs.
-    """
-    where, selection = f"experiments/{experiment.name}.yaml", protocol(workspace, experiment.protocol).select
+    """The adapted runs, from the round that tables show; tasks: the evaluations of the same runs."""
+    where, selection = experiment.file, protocol(workspace, experiment.protocol).select
     for name, table in experiment.tables.items():
         if experiment.adapt and set(table.select) - {selection}:
             what = f"adapted rows have one round, that of the protocol's rule '{selection}'"
@@ -124,9 +114,8 @@ def _adapted(
         if not get("evaluations", row.name, place).adapts:
             choices = [name for name in names("evaluations") if get("evaluations", name).adapts]
             what = f"the evaluation '{row.name}' does not adapt the model, and gives no row"
-            raise FedshiftError(
-                place, what, f"List it below `evaluations`; what adapts: {', '.join(choices)}."
-            )
+            cure = f"List it below `evaluations`; what adapts: {', '.join(choices)}."
+            raise FedshiftError(place, what, cure)
         task = Task(row.name, row.params, selection)
         for cell in cells:
             if cell.label == row.run:
@@ -140,22 +129,28 @@ def _cells(
     choice: Choice | None,
     wanted: Callable[[RunSpec], bool] | None = None,
 ) -> Iterator[Cell]:
-    """All cells of an experiment, or those that are `wanted`: rows by the points on its axes, each with its
-    resolved spec.
-    """
-    where, known = f"experiments/{experiment.name}.yaml", protocol(workspace, experiment.protocol)
-    settled = functools.cache(functools.partial(_settled, workspace, experiment, known))
+    """All cells of an experiment, or those that are `wanted`: rows by the points on its axes."""
+    known, order = protocol(workspace, experiment.protocol), lineage(workspace, experiment.protocol)
+
+    @functools.cache
+    def settled(dataset: str, method: str, variant: str) -> Partial:
+        """What a run has before its method's entry: the settings of protocol, experiment and presets."""
+        return merge(
+            known.settings(dataset, experiment.preset, experiment.file),
+            experiment.spec,
+            preset(workspace, method).settings(order, dataset, variant, f"reference/presets/{method}.yaml"),
+        )
+
     for label, columns, overrides, dataset, method in _points_of(workspace, experiment):
-        place = f"{where}: {label}"
-        variant, own = entry(experiment, label)
-        point = [nested(*item) for item in overrides.items()]
+        place = f"{experiment.file}: {label}"
+        (variant, own), point = entry(experiment, label), nested(overrides)
         chosen = choice.of(experiment, label, columns) if choice else {}
-        parts = [settled(dataset, method, variant), {"method": {"name": method}}, own, chosen, *point]
-        declared = parse(functools.reduce(merge, parts), place)
+        named = {"method": {"name": method}}
+        declared = parse(merge(settled(dataset, method, variant), named, own, chosen, point), place)
         if wanted and not wanted(declared):
             continue
         run = resolve(declared, place)
-        if any(setting(part, "federation", "weights", "") for part in (experiment.spec, own, *point)):
+        if any(setting(part, "federation", "weights", "") for part in (experiment.spec, own, point)):
             check_weights(run, place)
         yield Cell(label, columns, run)
 
@@ -172,22 +167,18 @@ def _points_of(
     workspace: Workspace, experiment: Experiment
 ) -> Iterator[tuple[str, dict[str, Any], Partial, str, str]]:
     """Row, values on the axes as tables show them and by dotted key, data set and method of each run."""
-    where, known = f"experiments/{experiment.name}.yaml", protocol(workspace, experiment.protocol)
-    values = {
-        name: (axis.key, _values(name, experiment, known, where)) for name, axis in experiment.axes.items()
-    }
+    where, known = experiment.file, protocol(workspace, experiment.protocol)
+    values = {name: (axis.key, _values(name, experiment, known)) for name, axis in experiment.axes.items()}
     varied = axes(values, where)
     every_target = any(axis.key == HELD_OUT and axis.values == "all" for axis in experiment.axes.values())
-    check_only(experiment, varied, where)
-    check_common(experiment, varied, where)
+    check_axes(experiment, varied, where)
     points = [
         (label, columns, overrides, *_subject(known, experiment, label, overrides))
         for label in experiment.methods
         for columns, overrides in _points(varied, experiment.only.get(label, {}))
     ]
     rows = {(label, method) for label, *_, method in points}
-    check_rows(experiment, rows, where)
-    check_parameters(varied, rows, where)
+    check_rows(experiment, varied, rows, where)
     for point in points:
         label, _, overrides, dataset, _ = point
         if not every_target or overrides[HELD_OUT] in _domains(dataset, f"{where}: {label}"):
@@ -195,45 +186,24 @@ def _points_of(
 
 
 def _points(varied: list[Axis], allowed: dict[str, list[Any]]) -> Iterator[tuple[dict[str, Any], Partial]]:
-    """Every combination of values on the axes that `only` leaves to a method: as tables show it, and by
-    dotted key.
-    """
+    """Each combination of values on the axes that `allowed` (`only`) leaves: as shown, and by dotted key."""
     for point in itertools.product(*(zip(axis.values, axis.columns, strict=True) for axis in varied)):
         by_name = {axis.name: value for axis, (value, _) in zip(varied, point, strict=True)}
         if all(by_name[name] in wanted for name, wanted in allowed.items()):
             overrides = {axis.key: by_name[axis.name] for axis in varied}
-            yield functools.reduce(merge, (columns for _, columns in point), {}), overrides
+            yield merge(*(columns for _, columns in point)), overrides
 
 
 def _subject(known: Protocol, experiment: Experiment, label: str, overrides: Partial) -> tuple[str, str]:
-    """The data set and the method of a run, whatever sets them: an axis, the method's entry, its label, the
-    experiment's `spec`, the protocol.
-    """
-    own = functools.reduce(merge, (nested(*item) for item in overrides.items()), entry(experiment, label)[1])
+    """The data set and the method of a run, whatever sets them."""
+    own = merge(entry(experiment, label)[1], nested(overrides))
     common = merge(known.spec, experiment.spec)
     return setting(merge(common, own), "data", "dataset", ""), method_of(label, own, common)
 
 
-def _settled(
-    workspace: Workspace, experiment: Experiment, known: Protocol, dataset: str, method: str, variant: str
-) -> Partial:
-    """What a run has before its method's entry: the protocol's settings, the experiment's, and the method's
-    presets.
-    """
-    path = f"reference/presets/{method}.yaml"
-    parts = [
-        known.settings(dataset, experiment.preset, f"experiments/{experiment.name}.yaml"),
-        experiment.spec,
-        preset(workspace, method).settings(lineage(workspace, experiment.protocol), dataset, variant, path),
-    ]
-    return functools.reduce(merge, parts)
-
-
-def _values(name: str, experiment: Experiment, known: Protocol, where: str) -> list[Any]:
-    """The values of an axis. `target: all` are the domains of all data sets of the experiment; each run
-    keeps those of its own.
-    """
-    axis = experiment.axes[name]
+def _values(name: str, experiment: Experiment, known: Protocol) -> list[Any]:
+    """The values of an axis. `target: all` are the domains of all data sets of the experiment."""
+    axis, where = experiment.axes[name], experiment.file
     if axis.values != "all":
         return axis.values
     if axis.key == "seed" and known.seeds:

@@ -1,20 +1,70 @@
-"""What the files below reference/ may hold: protocols, how a paper trains and reports, and presets, a
-method's tuned values.
+"""What the files below reference/ hold, and how they are read by name: protocols, how a paper trains and
+reports, and presets, a method's tuned values.
 """
 
 from __future__ import annotations
 
-import functools
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from fedshift.common.errors import unknown
-from fedshift.experiments.space import Space
-from fedshift.spec import Closed
+from fedshift.common.errors import FedshiftError, unknown
+from fedshift.common.registry import names
+from fedshift.common.yaml_file import read
+from fedshift.spec import Closed, closed
+from fedshift.storage.workspace import Workspace
 
 Partial = dict[str, Any]
 Rule = Literal["last", "last_third", "best_first", "best_later", "oracle", "held_out"]
+DIGITS = 2  # significant digits of a value that is drawn from a range: short to read, and the same everywhere
+
+
+class Space(Closed):
+    """The values that a search tries of one setting: a list, or a range from which it draws."""
+
+    values: list[Any] = Field([], description="The values; `[0.1, 0.01]` alone is short for this.")
+    low: float | None = Field(None, description="The least value of a range.")
+    high: float | None = Field(None, description="The largest value of a range.")
+    scale: str = Field("log", pattern="^(log|linear)$", description="Whether a range is even in logarithms.")
+    guess: str = Field("", description="Why these, where no paper prints the values that it searched.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: Any) -> Any:
+        return {"values": value} if isinstance(value, list) else value
+
+    @model_validator(mode="after")
+    def _whole(self) -> Space:
+        ends = [end for end in (self.low, self.high) if end is not None]
+        if bool(self.values) == bool(ends) or len(ends) == 1:
+            raise ValueError("a search needs `values`, or `low` and `high`, and not both")
+        if ends and (ends[0] >= ends[1] or (self.scale == "log" and ends[0] <= 0)):
+            raise ValueError("`low` must be below `high`, and above 0 where the scale is log")
+        return self
+
+    def __contains__(self, value: object) -> bool:
+        """Whether a search could have tried the value."""
+        if self.low is None or self.high is None:
+            return value in self.values
+        return isinstance(value, int | float) and self.low <= value <= self.high
+
+    def at(self, number: float) -> Any:
+        """The value at a number in [0, 1): of a range rounded to DIGITS significant digits."""
+        if self.low is None or self.high is None:
+            return self.values[math.floor(number * len(self.values))]
+        if self.scale == "log":
+            value = self.low * (self.high / self.low) ** number
+        else:
+            value = self.low + number * (self.high - self.low)
+        return float(f"{value:.{DIGITS}g}")
+
+    def __str__(self) -> str:
+        if self.values:
+            return "[" + ", ".join(map(str, self.values)) + "]"
+        return f"{self.low} to {self.high} ({self.scale})"
 
 
 class Evidence(Closed):
@@ -25,8 +75,8 @@ class Evidence(Closed):
 
     paper: Any = Field(
         None,
-        description="The value in the paper, as docs/protocols.md shows ours, or words where it is "
-        "none of ours; null where it says nothing.",
+        description="The value in the paper, as docs/protocols.md shows ours, or words where it is none of "
+        "ours; null where it says nothing.",
     )
     at: str = Field("", description="Where the paper says it.")
     code: Any = Field(
@@ -74,20 +124,18 @@ class Protocol(Closed):
     )
     ddof: Literal[0, 1] = Field(
         1,
-        description="Standard deviations over seeds divide by n - ddof: 1 for a sample's, 0 where "
-        "the paper's code does.",
+        description="Standard deviations over seeds divide by n - ddof: 1 for a sample's, 0 where the "
+        "paper's code does.",
     )
 
     def settings(self, dataset: str, preset: str, where: str) -> Partial:
-        """The partial RunSpec for a data set under a preset; raises FedshiftError at `where` for an
-        unknown preset.
-        """
+        """The partial RunSpec for a data set. Raises FedshiftError at `where` for an unknown preset."""
         presets = {"default": {}, **self.presets}
         if preset not in presets:
             raise unknown(f"{where}: preset", f"preset of protocol '{self.title}'", preset, presets)
         variant = presets[preset]
-        parts = [self.spec, self.datasets.get(dataset, {}), variant.get("*", {}), variant.get(dataset, {})]
-        return functools.reduce(merge, parts)
+        own = self.datasets.get(dataset, {})
+        return merge(self.spec, own, variant.get("*", {}), variant.get(dataset, {}))
 
 
 class Preset(BaseModel):
@@ -115,7 +163,7 @@ class Preset(BaseModel):
         """Protocol -> data set, or "*" for all -> which settings differ."""
         return self.model_extra or {}
 
-    def settings(self, lineage: list[str], dataset: str, preset: str, where: object) -> Partial:
+    def settings(self, lineage: Iterable[str], dataset: str, preset: str, where: object) -> Partial:
         """The partial RunSpec under protocols, the base first, on a data set; raises FedshiftError at
         `where` for an unknown preset.
         """
@@ -123,21 +171,96 @@ class Preset(BaseModel):
         if preset not in presets:
             raise unknown(where, "preset", preset, presets)
         parts = [*(self.protocols.get(name, {}) for name in lineage), presets[preset]]
-        return functools.reduce(merge, [part.get(place, {}) for part in parts for place in ("*", dataset)])
+        return merge(*(part.get(place, {}) for part in parts for place in ("*", dataset)))
 
-    def searched(self, lineage: list[str]) -> dict[str, Space]:
+    def searched(self, lineage: Iterable[str]) -> dict[str, Space]:
         """What is searched for this method under protocols, the base first; "*" where none is named."""
         named = [self.grid[name] for name in lineage if name in self.grid] or [self.grid.get("*", {})]
         return {key: space for part in named for key, space in part.items()}
 
 
-def merge(base: Partial, over: Partial) -> Partial:
-    """A deep merge of two nested mappings; `over` wins, lists are replaced."""
-    merged = dict(base)
-    for key, value in over.items():
-        merged[key] = (
-            merge(merged[key], value)
-            if isinstance(value, dict) and isinstance(merged.get(key), dict)
-            else value
-        )
+def merge(*parts: Partial) -> Partial:
+    """A deep merge of nested mappings; later ones win, lists are replaced."""
+    merged: Partial = {}
+    for key, value in (item for part in parts for item in part.items()):
+        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = merge(merged[key], value) if both else value
     return merged
+
+
+def nested(values: Mapping[str, Any]) -> Partial:
+    """{"partition.params.d": 2} -> {partition: {params: {d: 2}}}."""
+    parts = []
+    for key, value in values.items():
+        for word in reversed(key.split(".")):
+            value = {word: value}
+        parts.append(value)
+    return merge(*parts)
+
+
+def dotted(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """{partition: {params: {d: 2}}} -> ("partition.params.d", 2): `nested`'s inverse, of all values."""
+    for key, inner in value.items():
+        if isinstance(inner, Mapping):
+            yield from dotted(inner, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", inner
+
+
+def has(folder: Path, name: str) -> bool:
+    """Whether a folder has <name>.yaml, asked without a listing: files are read for every printed number."""
+    inside = Path(name).as_posix() == name and not {"..", "/"} & {*Path(name).parts}
+    return inside and (folder / f"{name}.yaml").is_file()
+
+
+def protocols(workspace: Workspace) -> list[str]:
+    """Names of all protocols, sorted."""
+    return sorted(path.stem for path in (workspace.reference / "protocols").glob("*.yaml"))
+
+
+def lineage(workspace: Workspace, name: str) -> dict[str, Partial]:
+    """The files of a protocol and of those that it is based on, by name, the base first."""
+    folder, found = workspace.reference / "protocols", dict[str, Partial]()
+    while name:
+        if not has(folder, name):
+            raise unknown(folder, "protocol", name, protocols(workspace))
+        if name in found:
+            where, cure = f"reference/protocols/{name}.yaml", "Remove one `base:` on the way."
+            raise FedshiftError(where, "is based on itself", cure)
+        found[name] = read(folder / f"{name}.yaml")
+        name = found[name].get("base", "")
+    return dict(reversed(found.items()))
+
+
+def protocol(workspace: Workspace, name: str) -> Protocol:
+    """Read reference/protocols/<name>.yaml, over the protocol that it is based on."""
+    return closed(Protocol, merge(*lineage(workspace, name).values()), f"reference/protocols/{name}.yaml")
+
+
+def searched(workspace: Workspace, name: str, method: str) -> dict[str, Space]:
+    """What is searched for a method under a protocol: dotted key -> values."""
+    of_method = preset(workspace, method).searched(lineage(workspace, name))
+    return {**protocol(workspace, name).grid, **of_method}
+
+
+def printed_grid(workspace: Workspace, name: str, method: str) -> dict[str, Space]:
+    """`searched`, as far as a paper says that it searched so, without guesses."""
+    return {key: space for key, space in searched(workspace, name, method).items() if not space.guess}
+
+
+def preset(workspace: Workspace, method: str) -> Preset:
+    """Read reference/presets/<method>.yaml, empty where there is none. Raises FedshiftError for its names."""
+    path = workspace.reference / "presets" / f"{method}.yaml"
+    where = path.relative_to(workspace.root).as_posix()
+    loaded = closed(Preset, read(path), where) if path.exists() else Preset()
+    for name in loaded.protocols:
+        if name not in protocols(workspace):
+            raise unknown(where, "protocol", name, [*protocols(workspace), *Preset.model_fields])
+    for name in loaded.grid:
+        if name not in (valid := ["*", *protocols(workspace)]):
+            raise unknown(f"{where}: grid", "protocol", name, valid)
+    for name, places in (*loaded.protocols.items(), *loaded.presets.items()):
+        for dataset in places:
+            if dataset not in (known := ["*", *names("datasets")]):
+                raise unknown(f"{where}: {name}", "data set", dataset, known, "datasets")
+    return loaded

@@ -7,8 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from fedshift.experiments.protocols import Partial, Rule
-from fedshift.experiments.space import Space
+from fedshift.experiments.protocols import Partial, Rule, Space
 from fedshift.spec import Closed
 
 SELECTED = "selected"  # of a claim: the round that tables show
@@ -28,9 +27,8 @@ class AxisValues(Closed):
 
     key: str = Field(description="Dotted key of the setting: `method.params.ema`.")
     values: Values = Field(
-        description="The values in the order of tables, each once; `all` for target and seed: every "
-        "domain of the run's data set, "
-        "and the seeds that the protocol names."
+        description="The values in the order of tables, each once; `all` for target and seed: every domain "
+        "of the run's data set, and the seeds that the protocol names."
     )
 
     @field_validator("values", mode="before", json_schema_input_type=Values)
@@ -62,8 +60,8 @@ class Tune(Closed):
     draw: int = Field(0, ge=0, description="Another number, other points.")
     spec: Partial = Field(
         {},
-        description="What differs from the final runs, a part of a run's specification: "
-        "`{federation: {rounds: 100}}`.",
+        description="What differs from the final runs, a part of a run's specification: `{federation: "
+        "{rounds: 100}}`.",
     )
     axes: dict[str, list[Any]] = Field(
         {},
@@ -135,8 +133,8 @@ class Claim(Closed):
     rounds: str = Field(
         SELECTED,
         pattern=f"^({ROUNDS})$",
-        description="Of which rounds the metric is: `selected`, the one that tables show; `round 40`; `mean` "
-        "over all that were evaluated; `fluctuation`, the standard deviation of its steps.",
+        description="Of which rounds the metric is: `selected`, the one that tables show; `round 40`; "
+        "`mean` over all that were evaluated; `fluctuation`, the standard deviation of its steps.",
     )
     subject: list[str] = Field(
         [],
@@ -170,13 +168,11 @@ class Table(Closed):
         ["id", "ood"],
         min_length=1,
         description="`<metric>.<aggregation over clients>` (`fedshift list metrics`); an aggregation alone "
-        "is of "
-        "accuracy: `id`, mean over clients of their own test accuracy; `ood`, the held-out domain's; `all`, "
-        "as id, "
-        "weighted by training images; `avg`, id under the name that FDSE prints; `worst`, `std`, `pooled`. "
-        "Besides: `cost.<name>`, `rounds_to.ood=60` (`bytes_to`, `seconds_to`), `setting.<dotted key>`, "
-        "`layer.<part>.<number>`; and `gain.` or `ratio.` before one of them, relative to the row `against` "
-        "(docs/add-an-experiment.md).",
+        "is of accuracy: `id`, mean over clients of their own test accuracy; `ood`, the held-out domain's; "
+        "`all`, as id, weighted by training images; `avg`, id under the name that FDSE prints; `worst`, "
+        "`std`, `pooled`. Besides: `cost.<name>`, `rounds_to.ood=60` (`bytes_to`, `seconds_to`), "
+        "`setting.<dotted key>`, `layer.<part>.<number>`; and `gain.` or `ratio.` before one of them, "
+        "relative to the row `against` (docs/add-an-experiment.md).",
     )
     against: str = Field(
         "",
@@ -215,10 +211,9 @@ class Experiment(Closed):
         "method if any; null for nothing. A row of another name than its method's says `method: {name: ..}`.",
     )
     axes: dict[str, AxisValues] = Field(
-        description="What is varied: `target`, `seed`, or a dotted key with its values; or a name "
-        "of your own with the key and its "
-        "values, `alpha: {key: method.params.ema, values: [0.5, 1.0]}`. Tables, `only` and claims "
-        "call an axis by its name here.",
+        description="What is varied: `target`, `seed`, or a dotted key with its values; or a name of your "
+        "own with the key and its values, `alpha: {key: method.params.ema, values: [0.5, 1.0]}`. Tables, "
+        "`only` and claims call an axis by its name here."
     )
     only: dict[str, dict[str, list[Any]]] = Field(
         {}, description="Row -> axis -> the values to which the row is confined."
@@ -229,8 +224,8 @@ class Experiment(Closed):
     adapt: dict[str, Adapt] = Field({}, description="Further rows: adapted runs.")
     evaluations: list[Entry] = Field(
         [],
-        description="What is computed of all its runs from their kept weights: kinds, or "
-        "{kind: its parameters}: `fedshift list evaluations`.",
+        description="What is computed of all its runs from their kept weights: kinds, or {kind: its "
+        "parameters}: `fedshift list evaluations`.",
     )
     tables: dict[str, Table] = Field({}, description="Its tables by name.")
     figures: list[Entry] | None = Field(
@@ -241,9 +236,8 @@ class Experiment(Closed):
     published: dict[str, str | list[str]] = Field(
         {},
         description='Row, or "*" for all others -> run_key in reference/published.csv; `{method}`, '
-        "`{<axis>}` and the `{layer}` of a column are filled in. Of several, where networks differ by "
-        "data set, the first that is printed; "
-        "none: `[]`.",
+        "`{<axis>}` and the `{layer}` of a column are filled in. Of several, where networks differ by data "
+        "set, the first that is printed; none: `[]`.",
     )
     claims: dict[str, Claim] = Field(
         {}, description="Id of a row of reference/claims.csv -> how it is judged."
@@ -277,6 +271,11 @@ class Experiment(Closed):
             if isinstance(name, str) and not NAME.fullmatch(name):
                 raise ValueError(f"{name!r} is no name: files bear it, so neither slash nor dot before it")
         return named
+
+    @property
+    def file(self) -> str:
+        """Its file, as messages name it."""
+        return f"experiments/{self.name}.yaml"
 
     def templates(self, row: str) -> list[str]:
         """What `published` has for a row, none where it has nothing."""

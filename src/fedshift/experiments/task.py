@@ -4,10 +4,9 @@ known without the run.
 
 from __future__ import annotations
 
-import functools
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import canonical_json, sha256
@@ -17,9 +16,6 @@ from fedshift.spec import RunSpec
 from fedshift.spec.block import params
 from fedshift.storage.rundir import RunDirectory, Summary
 
-if TYPE_CHECKING:
-    from fedshift.models.base import Model
-
 Images = Literal["tested", "full_domain"]
 KEPT = ("last", "best_first", "best_later")  # the rounds whose weights a run keeps
 NAMED_BY = ("run", "weights", "version", "code", "task")
@@ -27,17 +23,12 @@ NAMED_BY = ("run", "weights", "version", "code", "task")
 
 @dataclass(frozen=True)
 class Task:
-    """An evaluation with its parameters, which of the kept weights it takes, and which images of the held-out
-    domain.
-
-    images: `tested`, exactly those that the run's own numbers are of (partition.target_split), or
-        `full_domain`.
-    """
+    """An evaluation with its parameters."""
 
     evaluation: str
     params: dict[str, Any]
-    selection: str = "best_first"
-    images: Images = "tested"
+    selection: str = "best_first"  # which of the kept weights it takes
+    images: Images = "tested"  # of the held-out domain: those that the run's own numbers are of, or all
 
     def declared(self, where: str = "fedshift evaluate") -> dict[str, Any]:
         """Version of the evaluation, fingerprint of its file, and this task with all its parameters. Raises
@@ -52,31 +43,19 @@ class Task:
         }
 
     def check(self, spec: RunSpec, where: str) -> None:
-        """Raises FedshiftError for a task that nobody can do, and for a run that cannot be evaluated so,
-        before it is trained.
-        """
+        """Raises FedshiftError where a run cannot be evaluated so, before it is trained."""
         self.declared(where)
         kind = get("evaluations", self.evaluation)
         if kind.adapts:
             one_domain(spec, where)
         if spec.evaluation.keep == "none":
             raise FedshiftError(where, "its runs keep no weights", "Set evaluation.keep: post_agg.")
-        kind.check(_network(spec.model_copy(update={"seed": 0}).model_dump_json()), where)
+        kind.check(spec.network(2), where)
 
     def stamp(self, run: RunDirectory, summary: Summary) -> dict[str, Any]:
         """What names the result for a finished run: its name, its weights, and what is declared."""
         weights_hash = summary["hashes"].get(f"weights_{self.selection}")
         return {**self.declared(), "run": run.digest, "weights": weights_hash}
-
-
-@functools.cache
-def _network(spec: str) -> Model:
-    """The network of a run's specification (JSON), as the method wants it, without values."""
-    from fedshift.common.tensors import shapes_only
-
-    known = RunSpec.model_validate_json(spec)
-    with shapes_only():
-        return known.method.build().model(known.model.build(2, known.data.input_px))
 
 
 def place(run: RunDirectory, stamp: dict[str, Any]) -> Path:

@@ -8,22 +8,35 @@ fedshift.analysis.tuning.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from pydantic import Field
 
 from fedshift.common.errors import FedshiftError, unknown
+from fedshift.common.files import canonical_json
 from fedshift.common.yaml_file import read
-from fedshift.experiments.axes import STANDARD, dotted, entry, method_of, nested
-from fedshift.experiments.protocols import Partial, Preset, Protocol, merge
+from fedshift.experiments.axes import STANDARD, entry, method_of
+from fedshift.experiments.protocols import (
+    Partial,
+    Protocol,
+    Space,
+    dotted,
+    merge,
+    nested,
+    protocol,
+    searched,
+)
 from fedshift.experiments.schema import AxisValues, Experiment, Tune
-from fedshift.experiments.space import Space, points
 from fedshift.spec import Closed, closed
 from fedshift.storage.workspace import TUNING, Workspace
 
 SEED = "seed"
+LONGEST = 100_000  # draws, before a search gives up to find another point
+Point = dict[str, Any]  # dotted key -> value
 
 
 class Trial(NamedTuple):
@@ -39,65 +52,52 @@ class Trial(NamedTuple):
         return f"{self.row}: {', '.join(settings) or 'as it is'}"
 
 
-def trials(
-    experiment: Experiment, known: Protocol, lineage: list[str], preset: Callable[[str], Preset]
-) -> list[Trial]:
+def trials(workspace: Workspace, experiment: Experiment) -> list[Trial]:
     """All points that are tried, as many for each row as `tune.budget` says, in the order of the file.
 
-    known, lineage: the experiment's protocol, and its name after those that it is based on
-    preset: reads a method's presets, with what is searched for it
-
-    Raises FedshiftError for a row with fewer points, and for a search that cannot be.
+    Raises FedshiftError for an experiment that is not tuned, for a row with fewer points, and for a search
+    that cannot be.
     """
+    known = protocol(workspace, experiment.protocol)
     tune, where = _checked(experiment, known), _where(experiment)
-    budget = None if tune.budget == "grid" else tune.budget
     found = []
-    for row in searched_rows(experiment):
-        method = method_of(row, entry(experiment, row)[1], merge(known.spec, experiment.spec))
-        spaces = {**known.grid, **preset(method).searched(lineage)}
-        wanted = _wanted(experiment, row, spaces)
-        found += [Trial(row, point) for point in points(wanted, budget, tune.draw, f"{where}: {row}")]
+    for row in experiment.methods:
+        if row not in tune.like:  # or it takes another row's choice
+            method = method_of(row, entry(experiment, row)[1], merge(known.spec, experiment.spec))
+            spaces = _wanted(experiment, tune, row, searched(workspace, experiment.protocol, method))
+            budget = None if tune.budget == "grid" else tune.budget
+            found += [Trial(row, point) for point in points(spaces, budget, tune.draw, f"{where}: {row}")]
     return found
 
 
-def stage(experiment: Experiment, known: Protocol, found: Iterable[Trial]) -> Experiment:
-    """The tuning as an experiment, from its trials."""
-    tune = _checked(experiment, known)
-    common = merge(known.spec, experiment.spec)
+def stage(workspace: Workspace, experiment: Experiment) -> Experiment:
+    """The tuning of an experiment as an experiment. Raises FedshiftError as `trials` does."""
+    tried, tune = trials(workspace, experiment), tuned(experiment)
+    common = merge(protocol(workspace, experiment.protocol).spec, experiment.spec)
     methods: dict[str, Partial | None] = {}
     only: dict[str, dict[str, list[Any]]] = {}
-    for trial in found:
+    for trial in tried:
         own = experiment.methods[trial.row] or {}
         name = method_of(trial.row, own, common)
-        parts = [{"method": {"name": name}}, own, *(nested(*item) for item in trial.values.items())]
-        methods[trial.label] = functools.reduce(merge, parts)
-        only[trial.label] = _only(experiment, tune, trial.row)
-    keep: Partial = {"evaluation": {"keep": "none"}}
+        methods[trial.label] = merge({"method": {"name": name}}, own, nested(trial.values))
+        if fewer := _only(experiment, tune, trial.row):
+            only[trial.label] = fewer
     return Experiment(
         name=stage_of(experiment.name),
         title=f"Tuning of: {experiment.title}",
         protocol=experiment.protocol,
         preset=experiment.preset,
-        spec=functools.reduce(merge, (experiment.spec, keep, tune.spec)),
+        spec=merge(experiment.spec, {"evaluation": {"keep": "none"}}, tune.spec),
         methods=methods,
         axes={**experiment.axes, SEED: AxisValues(key=SEED, values=tune.seeds)},
-        only={label: fewer for label, fewer in only.items() if fewer},
+        only=only,
         figures=[],
     )
 
 
-def searched_rows(experiment: Experiment) -> list[str]:
-    """The rows that are tuned; others take another's choice."""
-    assert experiment.tune is not None
-    return [row for row in experiment.methods if row not in experiment.tune.like]
-
-
 def place(experiment: Experiment, point: dict[str, Any]) -> dict[str, Any]:
-    """Of a run's values on the axes those for which its row has a choice of its own: all axes but the seed
-    and those of `tune.axes`.
-    """
-    assert experiment.tune is not None
-    together = {SEED, *experiment.tune.axes}
+    """A run's values on the axes that are tuned value by value: not the seed, nor those of `tune.axes`."""
+    together = {SEED, *tuned(experiment).axes}
     if "target" in together:
         together.add("validation")
     return {axis: value for axis, value in point.items() if axis not in together}
@@ -108,41 +108,37 @@ def check_places(
     final: Iterable[tuple[str, dict[str, Any]]],
     tried: Iterable[tuple[str, dict[str, Any]]],
 ) -> None:
-    """Raise FedshiftError where a final run is at a place where its row is not tuned; both are given by row
-    and values on the axes.
-    """
-    assert experiment.tune is not None
-    tuned: dict[str, list[dict[str, Any]]] = {}
-    for row, point in tried:
-        at = place(experiment, point)
-        tuned.setdefault(row, []).extend([at] if at not in tuned.get(row, []) else [])
+    """Raise FedshiftError where a final run is at a `place` at which its row is not tuned."""
+    known = {(row, canonical_json(place(experiment, point))) for row, point in tried}
     for row, point in final:
-        at, owner = place(experiment, point), experiment.tune.like.get(row, row)
-        if at not in tuned.get(owner, []):
+        at, owner = place(experiment, point), tuned(experiment).like.get(row, row)
+        if (owner, canonical_json(at)) not in known:
             what = f"leaves no run to tune '{owner}' at {at}"
             raise FedshiftError(f"{_where(experiment)}.axes", what, "Add a value of it that these runs have.")
 
 
 def unequal(found: Iterable[Trial]) -> dict[str, int]:
     """Row -> its points, where rows have different numbers of them; else empty."""
-    counts: dict[str, int] = {}
-    for trial in found:
-        counts[trial.row] = counts.get(trial.row, 0) + 1
+    counts = Counter(trial.row for trial in found)
     return counts if len({*counts.values()}) > 1 else {}
 
 
 def _where(experiment: Experiment) -> str:
-    return f"experiments/{experiment.name}.yaml: tune"
+    return f"{experiment.file}: tune"
+
+
+def tuned(experiment: Experiment) -> Tune:
+    """What the file says of the tuning. Raises FedshiftError where it says nothing."""
+    if experiment.tune is None:
+        raise FedshiftError(experiment.file, "is not tuned", "Add `tune:` (docs/tuning.md).")
+    return experiment.tune
 
 
 def _checked(experiment: Experiment, known: Protocol) -> Tune:
-    """What the file says of the tuning. Raises FedshiftError for names that do not exist, for an axis without
-    values and for a seed of the search that is one of the final runs, too.
+    """`tuned`. Raises FedshiftError for names that do not exist, too, for an axis without values and for a
+    seed of the search that is one of the final runs.
     """
-    tune, where = experiment.tune, _where(experiment)
-    if tune is None:
-        name = f"experiments/{experiment.name}.yaml"
-        raise FedshiftError(name, "is not tuned", "Add `tune:` (docs/tuning.md).")
+    tune, where = tuned(experiment), _where(experiment)
     if shared := sorted({*tune.seeds} & {*_final_seeds(experiment, known)}):
         what = f"{shared[0]} is a seed of the final runs, too"
         raise FedshiftError(f"{where}.seeds", what, "Tune with seeds that no final run has.")
@@ -170,14 +166,9 @@ def _final_seeds(experiment: Experiment, known: Protocol) -> list[int]:
     return known.seeds if axis.values == "all" else axis.values
 
 
-def _wanted(experiment: Experiment, row: str, spaces: dict[str, Space]) -> dict[str, Space]:
-    """What is searched for a row: `spaces`, over them `tune.space` for all rows and for this; but for what
-    the row's entry or an axis sets.
-    """
-    assert experiment.tune is not None
-    wanted: dict[str, Space | None] = {**spaces}
-    for name in ("*", row):
-        wanted |= experiment.tune.space.get(name, {})
+def _wanted(experiment: Experiment, tune: Tune, row: str, spaces: dict[str, Space]) -> dict[str, Space]:
+    """`spaces`, with `tune.space` over them; without what the row's entry or an axis sets."""
+    wanted: dict[str, Space | None] = {**spaces, **tune.space.get("*", {}), **tune.space.get(row, {})}
     fixed = [*dict(dotted(entry(experiment, row)[1])), *(axis.key for axis in experiment.axes.values())]
     return {
         key: space
@@ -193,6 +184,49 @@ def _only(experiment: Experiment, tune: Tune, row: str) -> dict[str, list[Any]]:
         within = [value for value in values if value in own.get(axis, values)]
         own[axis] = within or own[axis]
     return own
+
+
+def points(spaces: Mapping[str, Space], budget: int | None, draw: int, where: str) -> list[Point]:
+    """The points of a space that are tried: all of them (budget None), or the first `budget` different ones
+    of a scrambled Halton sequence, which covers a space evenly at any length.
+
+    `draw` seeds the scrambling. A larger budget begins with the points of a smaller one, whose runs are then
+    there already, and equal spaces get equal points. Raises FedshiftError at `where` for fewer points than
+    the budget asks for, and for a range where all points are asked for.
+    """
+    finite = math.prod(len(space.values) for space in spaces.values() if space.values)
+    ranges = [key for key, space in spaces.items() if not space.values]
+    if budget is None:
+        if ranges:
+            what = f"a grid has no range, and '{ranges[0]}' is searched in one"
+            raise FedshiftError(where, what, "List its values, or give a budget.")
+        grid = itertools.product(*(space.values for space in spaces.values()))
+        return [dict(zip(spaces, values, strict=True)) for values in grid]
+    if not ranges and finite < budget:
+        keys = ", ".join(spaces) or "no setting"
+        what = f"has {finite} points to search ({keys}), and the budget is {budget}"
+        cure = "Rows have the same budget: lower it, or give this one more values or a range (tune.space)."
+        raise FedshiftError(where, what, cure)
+    found: dict[str, Point] = {}
+    for point in itertools.islice(_sequence(spaces, draw), LONGEST):
+        found.setdefault(canonical_json(point), point)
+        if len(found) == budget:
+            return [*found.values()]
+    what = f"{LONGEST} draws met {len(found)} different points, and the budget is {budget}"
+    raise FedshiftError(where, what, "Widen a range, or lower the budget.")
+
+
+def _sequence(spaces: Mapping[str, Space], draw: int) -> Iterator[Point]:
+    """Points without end, with repetitions where lists are short."""
+    import numpy as np
+    from scipy.stats import qmc
+
+    sequence = qmc.Halton(len(spaces), rng=np.random.default_rng(draw)) if spaces else None
+    while sequence:
+        for numbers in sequence.random(64).tolist():
+            pairs = zip(spaces.items(), numbers, strict=True)
+            yield {key: space.at(number) for (key, space), number in pairs}
+    yield {}
 
 
 class Chosen(Closed):
@@ -219,13 +253,12 @@ class Choice(Closed):
         """The part of a specification that is chosen for a run of the experiment, by its row and its values
         on the axes. Raises FedshiftError where nothing was chosen for it.
         """
-        assert experiment.tune is not None
-        row = experiment.tune.like.get(row, row)
+        row = tuned(experiment).like.get(row, row)
         for chosen in self.chosen:
             if chosen.row == row and all(point.get(axis) == value for axis, value in chosen.where.items()):
-                return functools.reduce(merge, (nested(*item) for item in chosen.values.items()), {})
+                return nested(chosen.values)
         what = f"nothing was chosen for '{row}' at {point}"
-        raise FedshiftError(f"experiments/{experiment.name}.yaml: tune", what, _again(experiment.name))
+        raise FedshiftError(_where(experiment), what, _again(experiment.name))
 
 
 def stage_of(name: str) -> str:

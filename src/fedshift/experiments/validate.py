@@ -1,12 +1,12 @@
-"""Validate the cross-references of an experiment file: every method, axis, value, row and claim that it
-names exists.
-"""
+"""Validate an experiment file: every method, axis, value, row, figure and claim that it names exists."""
 
 from __future__ import annotations
 
 import dataclasses
 import difflib
 import functools
+import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,34 +17,43 @@ from fedshift.common.registry import get, names
 from fedshift.common.yaml_file import written
 from fedshift.experiments.axes import Axis, entry
 from fedshift.experiments.column import column
-from fedshift.experiments.figures import asked_for, check_figures
 from fedshift.experiments.paper_claims import compared, paper_claim
-from fedshift.experiments.schema import FIELD, LAYER, METRIC, Compared, Experiment
+from fedshift.experiments.protocols import Partial, dotted
+from fedshift.experiments.schema import FIELD, LAYER, METRIC, Compared, Entry, Experiment, Table
 from fedshift.spec import RunSpec
+from fedshift.spec.block import params
 from fedshift.storage.workspace import Workspace
 
-UNSET = object()
+Use = tuple[str, dict[str, Any], RunSpec]  # a run: its row, its values on the axes, its spec
 WHOSE = "A row with a name of its own says whose it is: {}: {{method: {{name: fedavg}}}}."
 HOLDS_OUT = {"oracle": 1, "held_out": 2}  # the held-out domains that a rule needs to choose a round by
 
 
-def check_only(experiment: Experiment, axes: list[Axis], where: str) -> None:
-    """`only` names methods, axes, and values that are on these."""
+def check_axes(experiment: Experiment, axes: list[Axis], where: str) -> None:
+    """`only` names methods, axes, and values that are on these; what the axes vary is not set for all runs in
+    `spec`, where it would be without effect.
+    """
     values = {axis.name: axis.values for axis in axes}
     for label, fewer in experiment.only.items():
         _known(f"{where}: only", "method of this experiment", label, experiment.methods)
         for axis, wanted in fewer.items():
             _known(f"{where}: only.{label}", "axis", axis, values)
+            place = f"{where}: only.{label}.{axis}"
             if not wanted:
-                raise FedshiftError(
-                    f"{where}: only.{label}.{axis}", "has no value", "List values of the axis."
-                )
+                raise FedshiftError(place, "has no value", "List values of the axis.")
             for value in wanted:
-                _known(f"{where}: only.{label}.{axis}", "value of this axis", value, values[axis])
+                _known(place, "value of this axis", value, values[axis])
+    known = dict(dotted(experiment.spec))
+    for key, name in ((axis.key, axis.name) for axis in axes):
+        if any(f"{other}.".startswith(f"{key}.") for other in known):
+            what = f"is set for all runs, and the axis '{name}' varies it"
+            raise FedshiftError(f"{where}: spec.{key}", what, "Leave one of the two out.")
 
 
-def check_rows(experiment: Experiment, rows: set[tuple[str, str]], where: str) -> None:
-    """Each row is of a method, whose parameters stand below `method.params`; rows: label and method."""
+def check_rows(experiment: Experiment, axes: list[Axis], rows: set[tuple[str, str]], where: str) -> None:
+    """Each row (label, method) is of a method, whose parameters stand below `method.params`. An axis of a
+    parameter is of every row's method, or of none of them: a misspelled name, which `resolve` reports.
+    """
     for label, method in sorted(rows):
         if method not in names("methods"):
             error = unknown(f"{where}: {label}: method.name", "method", method, names("methods"), "methods")
@@ -52,34 +61,13 @@ def check_rows(experiment: Experiment, rows: set[tuple[str, str]], where: str) -
                 error = FedshiftError(error.where, error.what, f"{error.cure} {WHOSE.format(label)}")
             raise error
         for key in entry(experiment, label)[1].keys() - RunSpec.model_fields.keys():
-            if key in _parameters(method, where):
+            if key in _parameters(method):
                 cure = f"Did you mean 'method.params.{key}'?"
                 raise FedshiftError(f"{where}: {label}", f"unknown key '{key}'", cure)
-
-
-def check_common(experiment: Experiment, axes: list[Axis], where: str) -> None:
-    """What the axes vary is not set for all runs in `spec`, where it would be without effect."""
-    for axis in axes:
-        value: Any = experiment.spec
-        for word in axis.key.split("."):
-            value = value.get(word, UNSET) if isinstance(value, dict) else UNSET
-        if value is not UNSET:
-            what = f"is set for all runs, and the axis '{axis.name}' varies it"
-            raise FedshiftError(f"{where}: spec.{axis.key}", what, "Leave one of the two out.")
-
-
-def check_parameters(axes: list[Axis], rows: set[tuple[str, str]], where: str) -> None:
-    """An axis of a method's parameter is a parameter of every row's method, or of none of them (a misspelled
-    name, which `resolve` reports).
-
-    rows: label and method.
-    """
     for axis in axes:
         block, _, name = axis.key.partition(".params.")
-        if block != "method" or not name:
-            continue
-        lacks = {row: name not in _parameters(row[1], f"{where}: {row[0]}") for row in sorted(rows)}
-        if not any(lacks.values()) or all(lacks.values()):
+        lacks = {row: name not in _parameters(row[1]) for row in sorted(rows)}
+        if block != "method" or not any(lacks.values()) or all(lacks.values()):
             continue
         label, method = next(row for row in lacks if lacks[row])
         having, other = next(row for row in lacks if not lacks[row])
@@ -88,35 +76,40 @@ def check_parameters(axes: list[Axis], rows: set[tuple[str, str]], where: str) -
             "Leave the axis out and write its values as rows below `methods`: "
             f"{having}-{value}: {{method: {{name: {other}, params: {{{name}: {value}}}}}}}, and so on."
         )
-        raise FedshiftError(
-            f"{where}: axes.{axis.name}",
-            f"the method of '{label}', {method}, has no parameter '{name}'",
-            cure,
-        )
+        what = f"the method of '{label}', {method}, has no parameter '{name}'"
+        raise FedshiftError(f"{where}: axes.{axis.name}", what, cure)
 
 
-def _parameters(method: str, where: str) -> list[str]:
-    kind = get("methods", method, f"{where}: method.name").Params
-    return [field.name for field in dataclasses.fields(kind)]
+def _parameters(method: str) -> list[str]:
+    return [field.name for field in dataclasses.fields(get("methods", method).Params)]
 
 
-def check(
-    workspace: Workspace, experiment: Experiment, uses: list[tuple[str, dict[str, Any], RunSpec]]
-) -> None:
-    """Every name in tables, published values and claims; `uses` are the row, the values on the
-    axes and the spec of every run.
+def check(workspace: Workspace, experiment: Experiment, uses: list[Use]) -> None:
+    """Raise FedshiftError for a name in tables, published values, figures or claims that does not exist, and
+    for a figure that cannot be drawn.
     """
-    where = f"experiments/{experiment.name}.yaml"
-    values: dict[str, list[Any]] = {}
-    for _, point, _ in uses:
-        for axis, value in point.items():
-            values.setdefault(axis, [])
-            values[axis] += [] if value in values[axis] else [value]
-    _tables(experiment, list(values), min(len(spec.data.held_out) for *_, spec in uses), where)
-    _published(experiment, list(values), where)
-    check_figures(experiment, values, where)
-    check_names(workspace, experiment, where)
-    check_printed(workspace, experiment, [(label, point) for label, point, _ in uses], where)
+    where, values = experiment.file, dict[str, list[Any]]()
+    for axis, value in (item for _, point, _ in uses for item in point.items()):
+        known = values.setdefault(axis, [])
+        known += [] if value in known else [value]
+    keys, printed = _printed(workspace.reference / "published.csv")
+    if printed and experiment.paper:
+        _known(f"{where}: paper", "paper of reference/published.csv", experiment.paper, printed)
+    held_out = min(len(spec.data.held_out) for *_, spec in uses)
+    for name, table in experiment.tables.items():
+        _table(experiment, table, [*values], held_out, f"{where}: tables.{name}")
+        if printed and table.printed and not experiment.paper:
+            cure = "Name it: `paper:` at the top of the file."
+            raise FedshiftError(f"{where}: tables.{name}.printed", "is of no paper", cure)
+        for one in table.printed if printed else ():
+            of = experiment.paper
+            _known(f"{where}: tables.{name}.printed", f"table of {of}", one, sorted(printed[of]))
+    _published(keys, experiment, uses, where)
+    for figure in figures(experiment).values():
+        place = f"{where}: figures.{figure.name}"
+        for evaluation in figure.evaluations:
+            asked_for(experiment, evaluation, place)
+        figure.check(experiment, values, place)
     for name, claim in experiment.claims.items():
         place = f"{where}: claims.{name}"
         sides = compared(paper_claim(workspace, name, place), experiment, claim, place)
@@ -137,51 +130,34 @@ def _side(side: Compared, experiment: Experiment, values: dict[str, list[Any]], 
         _side(other, experiment, values, where)
 
 
-def _tables(experiment: Experiment, axes: list[str], held_out: int, where: str) -> None:
-    """Check the columns, metrics and rules of every table."""
-    for name, table in experiment.tables.items():
-        place = f"{where}: tables.{name}"
-        for key in ("columns", "metrics", "select"):
-            entries = getattr(table, key)
-            if len(set(entries)) < len(entries):
-                raise FedshiftError(f"{place}.{key}", "names one thing twice", "Name each once.")
-        columns = [column(metric, f"{place}.metrics") for metric in table.metrics]
-        for one in columns:
-            if one.kind == "evaluated":
-                asked_for(experiment, one.name.partition(".")[0], f"{place}.metrics")
-        if table.against:
-            _known(f"{place}.against", "row of this experiment", table.against, experiment.rows)
-        if bool(table.against) != any(one.relative for one in columns):
-            what = "and `gain.` or `ratio.` among metrics belong together"
-            raise FedshiftError(f"{place}.against", what, "Give both, or neither.")
-        if any(one.kind == "layer" for one in columns) and not (experiment.paper and len(table.printed) == 1):
-            what = "has layers, which stand beside those that a paper prints"
-            raise FedshiftError(place, what, "Name the paper, and its table in `printed`.")
-        if not experiment.train and not all(one.declared for one in columns):
-            cure = "Leave out what runs measure, or `train: false`."
-            raise FedshiftError(f"{place}.metrics", "asks for what runs measure, and none is trained", cure)
-        for axis in table.columns:
-            _known(f"{place}.columns", "axis", axis, [*axes, METRIC])
-        for rule in table.select:
-            if HOLDS_OUT.get(rule, 0) > held_out:
-                cure = "Leave it out, or hold out " + (
-                    "a domain in every run."
-                    if rule == "oracle"
-                    else "two: target: [[reported, for choosing]]."
-                )
-                raise FedshiftError(f"{place}.select", f"'{rule}' has no held-out domain to choose by", cure)
-
-
-def _published(experiment: Experiment, axes: list[str], where: str) -> None:
-    for row in experiment.published:
-        place = f"{where}: published.{row}"
-        if row != "*":
-            _known(f"{where}: published", "row of this experiment", row, experiment.rows)
-        template = " ".join(experiment.templates(row))
-        for field in FIELD.findall(template):
-            _known(place, "field", field, ["method", LAYER, *axes])
-        if set("{}") & set(FIELD.sub("", template)):
-            raise FedshiftError(place, "has a brace without its other", "Write {method} or {<axis>}.")
+def _table(experiment: Experiment, table: Table, axes: list[str], held_out: int, where: str) -> None:
+    """Check a table's columns, metrics and rules."""
+    for key in ("columns", "metrics", "select"):
+        entries = getattr(table, key)
+        if len(set(entries)) < len(entries):
+            raise FedshiftError(f"{where}.{key}", "names one thing twice", "Name each once.")
+    columns = [column(metric, f"{where}.metrics") for metric in table.metrics]
+    for one in columns:
+        if one.kind == "evaluated":
+            asked_for(experiment, one.name.partition(".")[0], f"{where}.metrics")
+    if table.against:
+        _known(f"{where}.against", "row of this experiment", table.against, experiment.rows)
+    if bool(table.against) != any(one.relative for one in columns):
+        what = "and `gain.` or `ratio.` among metrics belong together"
+        raise FedshiftError(f"{where}.against", what, "Give both, or neither.")
+    if any(one.kind == "layer" for one in columns) and not (experiment.paper and len(table.printed) == 1):
+        what = "has layers, which stand beside those that a paper prints"
+        raise FedshiftError(where, what, "Name the paper, and its table in `printed`.")
+    if not experiment.train and not all(one.declared for one in columns):
+        cure = "Leave out what runs measure, or `train: false`."
+        raise FedshiftError(f"{where}.metrics", "asks for what runs measure, and none is trained", cure)
+    for axis in table.columns:
+        _known(f"{where}.columns", "axis", axis, [*axes, METRIC])
+    for rule in table.select:
+        if HOLDS_OUT.get(rule, 0) > held_out:
+            two = "two: target: [[reported, for choosing]]."
+            cure = f"Leave it out, or hold out {'a domain in every run.' if rule == 'oracle' else two}"
+            raise FedshiftError(f"{where}.select", f"'{rule}' has no held-out domain to choose by", cure)
 
 
 def _known(where: str, kind: str, name: object, valid: Sequence[Any] | dict[str, Any]) -> None:
@@ -190,63 +166,37 @@ def _known(where: str, kind: str, name: object, valid: Sequence[Any] | dict[str,
 
 
 @functools.cache
-def _rows(path: Path) -> list[dict[str, str]]:
-    return read_rows(path) if path.is_file() else []
+def _printed(path: Path) -> tuple[frozenset[str], dict[str, set[str]]]:
+    """The keys of printed numbers, and paper -> its printed tables."""
+    rows = read_rows(path) if path.is_file() else []
+    tables: dict[str, set[str]] = defaultdict(set)
+    for row in rows:
+        tables[row["paper"]].add(row["table"])
+    return frozenset(row["run_key"] for row in rows if not row["same_as"]), tables
 
 
-@functools.cache
-def _keys(path: Path) -> frozenset[str]:
-    return frozenset(row["run_key"] for row in _rows(path) if not row["same_as"])
-
-
-@functools.cache
-def _printed_tables(path: Path) -> dict[str, set[str]]:
-    """Paper -> its printed tables."""
-    tables: dict[str, set[str]] = {}
-    for row in _rows(path):
-        tables.setdefault(row["paper"], set()).add(row["table"])
-    return tables
-
-
-def check_names(workspace: Workspace, experiment: Experiment, where: str) -> None:
-    """Raises FedshiftError for a paper, or a table of it, of which nothing is printed: its numbers would be
-    missing from every verdict, without a word.
+def _published(printed: frozenset[str], experiment: Experiment, uses: list[Use], where: str) -> None:
+    """Check the templates of printed numbers: their rows and fields, and that each meets one, whichever run
+    it is filled in for. A run of which the paper prints nothing is no mistake, as long as another of the
+    template's has a number.
     """
-    known = _printed_tables(workspace.reference / "published.csv")
-    if not known:
-        return
-    if experiment.paper and experiment.paper not in known:
-        raise unknown(f"{where}: paper", "paper of reference/published.csv", experiment.paper, [*known])
-    for name, table in experiment.tables.items():
-        place = f"{where}: tables.{name}.printed"
-        if table.printed and not experiment.paper:
-            raise FedshiftError(place, "is of no paper", "Name it: `paper:` at the top of the file.")
-        for printed in table.printed:
-            if printed not in known[experiment.paper]:
-                every = sorted(known[experiment.paper])
-                raise unknown(place, f"table of {experiment.paper}", printed, every)
-
-
-def check_printed(
-    workspace: Workspace, experiment: Experiment, uses: list[tuple[str, dict[str, Any]]], where: str
-) -> None:
-    """Raises FedshiftError for a template that meets no printed number, whichever run it is filled in for;
-    uses: label and values on the axes.
-
-    A run of which the paper prints nothing is no mistake, as long as another of the template's has a number.
-    """
-    printed = _keys(workspace.reference / "published.csv")
-    templates = [(row, text) for row in experiment.published for text in experiment.templates(row)]
-    for row, template in templates:
+    axes = list(dict.fromkeys(axis for _, point, _ in uses for axis in point))
+    for row in experiment.published:
+        place = f"{where}: published.{row}"
+        if row != "*":
+            _known(f"{where}: published", "row of this experiment", row, experiment.rows)
         mine = [use for use in uses if use[0] == row or (row == "*" and use[0] not in experiment.published)]
-        keys = list(dict.fromkeys(key for label, values in mine for key in _filled(template, label, values)))
-        if printed.isdisjoint(keys):
-            first = keys[0] if keys else template
-            near = difflib.get_close_matches(first, printed, n=1, cutoff=0)
-            what = f"meets no printed number: reference/published.csv has no '{first}'"
-            raise FedshiftError(
-                f"{where}: published.{row}", what, f"Its nearest key is '{near[0]}'." if near else ""
-            )
+        for template in experiment.templates(row):
+            for field in FIELD.findall(template):
+                _known(place, "field", field, ["method", LAYER, *axes])
+            if set("{}") & set(FIELD.sub("", template)):
+                raise FedshiftError(place, "has a brace without its other", "Write {method} or {<axis>}.")
+            keys = [key for label, values, _ in mine for key in _filled(template, label, values)]
+            if printed.isdisjoint(keys):
+                first = keys[0] if keys else template
+                near = difflib.get_close_matches(first, printed, n=1, cutoff=0)
+                what = f"meets no printed number: reference/published.csv has no '{first}'"
+                raise FedshiftError(place, what, f"Its nearest key is '{near[0]}'." if near else "")
 
 
 def _filled(template: str, label: str, values: dict[str, Any]) -> Iterator[str]:
@@ -254,6 +204,53 @@ def _filled(template: str, label: str, values: dict[str, Any]) -> Iterator[str]:
     for known in ({"target": "mean", **values}, {**values, "target": "mean"}):
         fields = {**known, "method": label, LAYER: "layer1"}
         if all(field in fields for field in FIELD.findall(template)):
-            yield "".join(
-                str(fields[part]) if place % 2 else part for place, part in enumerate(FIELD.split(template))
-            )
+            filled = template
+            for field in FIELD.findall(template):
+                filled = filled.replace(f"{{{field}}}", str(fields[field]))
+            yield filled
+
+
+def figures(experiment: Experiment) -> dict[str, Any]:
+    """The figures (fedshift.analysis.figures) by the name of their files: the figure's, then values of the
+    parameters that the experiment sets.
+
+    Raises FedshiftError for an unknown name or parameter (with the nearest), and for a figure that is listed
+    twice.
+    """
+    where = f"{experiment.file}: figures"
+    default: list[Entry] = ["curves", "claims"] if experiment.tests_claims else ["curves"]
+    entries = default if experiment.figures is None else experiment.figures
+    built: dict[str, Any] = {}
+    for file, (name, parameters) in listed(entries, where).items():
+        kind = get("figures", name, where)
+        built[file] = kind(params(kind, parameters, f"{where}.{name}"))
+    return built
+
+
+def listed(entries: Sequence[Entry], where: str) -> dict[str, tuple[str, Partial]]:
+    """Entries of a list of names, or {name: parameters}, by the name of their files: the entry's, then values
+    of the parameters that it sets. Raises FedshiftError for two entries of the same name.
+    """
+    by_file: dict[str, tuple[str, Partial]] = {}
+    for one in entries:
+        named = {one: None} if isinstance(one, str) else one
+        if len(named) != 1:
+            what = f"an entry is a name, or one name with its parameters, and not {len(named)} names"
+            raise FedshiftError(where, what, "Write `- name: {parameter: value}`.")
+        ((name, parameters),) = named.items()
+        values = (value if isinstance(value, list) else [value] for value in (parameters or {}).values())
+        words = (re.sub(r"[^\w.]+", "-", str(value)) for several in values for value in several)
+        file = "-".join([name, *words])
+        if file in by_file:
+            raise FedshiftError(where, f"lists '{file}' twice", "Leave one of them out.")
+        by_file[file] = name, parameters or {}
+    return by_file
+
+
+def asked_for(experiment: Experiment, evaluation: str, where: str) -> str:
+    """The label of an evaluation's first results. Raises FedshiftError where it is not listed."""
+    for label, (name, _) in listed(experiment.evaluations, f"{experiment.file}: evaluations").items():
+        if name == evaluation:
+            return label
+    what = f"needs the evaluation '{evaluation}', which the experiment does not ask for"
+    raise FedshiftError(where, what, f"Add it: evaluations: [{evaluation}].")

@@ -55,9 +55,7 @@ class Cluster:
 
     @classmethod
     def read(cls, root: Path) -> Cluster:
-        """The file of the project at `root`, empty where there is none. Raises FedshiftError for what it may
-        not hold.
-        """
+        """The file of the project at `root`, empty where there is none. Raises FedshiftError."""
         path = root / PATH
         config = read(path) if path.is_file() else {}
         check(cls, config, PATH.as_posix())
@@ -92,9 +90,7 @@ def limits(partition: str | None) -> tuple[int | None, int | None]:
 
 
 def parsed_minutes(limit: str) -> int | None:
-    """Slurm's [days-]hours:minutes:seconds or minutes:seconds in minutes; None for any other word
-    (infinite).
-    """
+    """Slurm's [days-]hours:minutes:seconds or minutes:seconds in minutes; None for another word."""
     if not (parts := re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", limit)):
         return None
     days, hours, minutes, _ = (int(part or 0) for part in parts.groups())

@@ -20,18 +20,18 @@ import functools
 import io
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from fedshift.common.errors import FedshiftError, unknown
-from fedshift.common.files import canonical_json, read_text
+from fedshift.common.files import read_text
 from fedshift.common.registry import get
 from fedshift.common.tensors import shapes_only
 from fedshift.data.verify import manifest
 from fedshift.federation.cost import macs_per_image
 from fedshift.federation.layout import Layout
 from fedshift.federation.method import Method
+from fedshift.models.base import Model
 from fedshift.planning.planfile import COSTS, FACTORS
 from fedshift.spec import RunSpec
 from fedshift.spec.block import params
@@ -48,22 +48,16 @@ IN_MEMORY = 4  # times the state: itself, gradients, averages, optimisers, a che
 SELECTIONS = 3  # rounds whose weights stay: the last, the first and the later best
 
 
-@dataclass(frozen=True)
-class Counts:
-    """Images by domain and the number of classes, and where they come from: "manifest", "published", or ""
-    for a guess.
-    """
+class Counts(NamedTuple):
+    """Images by domain, number of classes, and their source: "manifest", "published", "" for a guess."""
 
     images: dict[str, int]
     classes: int
     source: str
 
 
-@dataclass(frozen=True)
-class Cost:
-    """Images trained and evaluated, minutes, memory and disk of one run while it trains, and what of the disk
-    it keeps.
-    """
+class Cost(NamedTuple):
+    """Of one run: images trained and evaluated, minutes, memory, disk, and what of the disk it keeps."""
 
     images: int
     minutes: float
@@ -91,9 +85,8 @@ def cost(workspace: Workspace, spec: RunSpec, device: str) -> Cost:
     active, clients = taking_part(spec, len(sizes))
     trained = rounds * spec.local.epochs * active / clients * train * sources * copies
     evaluated = (rounds / spec.evaluation.every + 1) * ((1 - train) * sources + held_out)
-    known = speed(workspace, spec, device)
-    longer = factor(workspace, spec)
-    seconds = (longer * trained + EVALUATION * evaluated) / known.images_per_second
+    passed = factor(workspace, spec) * trained + EVALUATION * evaluated
+    seconds = passed / speed(workspace, spec, device).images_per_second
     weights, slots = floats(spec, counted.classes, clients)
     state_mb = (3 * weights + slots) * MB_PER_FLOAT  # beside the present weights those of two best rounds
     kept_mb = 1 if spec.evaluation.keep == "none" else round(SELECTIONS * weights * MB_PER_FLOAT) + 1
@@ -121,30 +114,23 @@ def floats(spec: RunSpec, classes: int, clients: int) -> tuple[int, int]:
     method does not suit the model.
     """
     method = spec.method.build()
-    layout = _layout(spec, classes)
+    layout = _layout(spec.network(classes))
     several = (
         method.generates or spec.evaluation.keep == "clients" or method.evaluates not in ("model", "shared")
     )
     own = layout.size if several else (method.personal(layout) | method.local(layout)).size
     one = method.averages or type(method).round is not Method.round  # client's weights at a time
     slots = layout.size * (1 if one else clients)
+    named = {"model": layout.size, "w": layout.P}
     for slot in (slot for slot in method.slots if slot.name != method.evaluates):
-        named = {"model": layout.size, "w": layout.P}
         size = math.prod(slot.like(layout, clients)) if callable(slot.like) else named[slot.like]
         slots += size * (clients if slot.owner == "client" else 1)
     return layout.size + clients * own, slots
 
 
-_LAYOUTS: dict[str, Layout] = {}
-
-
-def _layout(spec: RunSpec, classes: int) -> Layout:
-    """The layout of a run's network, made once for all runs that share it."""
-    key = canonical_json([spec.model.model_dump(), spec.method.model_dump(), spec.data.input_px, classes])
-    if key not in _LAYOUTS:
-        with shapes_only():
-            _LAYOUTS[key] = Layout(spec.method.build().model(spec.model.build(classes, spec.data.input_px)))
-    return _LAYOUTS[key]
+@functools.cache
+def _layout(network: Model) -> Layout:
+    return Layout(network)
 
 
 @functools.cache
@@ -168,19 +154,15 @@ MEASURED_ON, MEASURED_EPOCHS = ("digits_cnn", 32), 2  # benchmarks/methods.csv
 Read = TypeVar("Read")
 
 
-@dataclass(frozen=True)
-class Speed:
-    """Images a second that FedAvg trains on, what that is taken from, and whether it was measured: this
-    network, device and precision.
-    """
+class Speed(NamedTuple):
+    """Images a second that FedAvg trains on, their source, and whether exactly this was measured."""
 
     images_per_second: float
     source: str
     measured: bool
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """A row of benchmarks/costs.csv: images per second of FedAvg."""
 
     model: str
@@ -194,17 +176,12 @@ class Row:
         return f"{self.model} at {self.px} px in {self.precision}"
 
 
-@dataclass(frozen=True)
-class Factor:
-    """A row of benchmarks/methods.csv: seconds for a training image over FedAvg's; its passes through
-    networks over FedAvg's.
+class Factor(NamedTuple):
+    """A row of benchmarks/methods.csv: what a method takes, over what FedAvg takes."""
 
-    passes: in local steps, for each epoch; outside: before or after them, once a round.
-    """
-
-    seconds: float
-    passes: float
-    outside: float
+    seconds: float  # for a training image
+    passes: float  # of images through networks, in local steps
+    outside: float  # passes before or after the local steps, once a round
 
 
 @functools.cache
@@ -212,8 +189,8 @@ def measured(workspace: Workspace) -> tuple[Row, ...]:
     """The rows of benchmarks/costs.csv. Raises FedshiftError for one that cannot be read."""
 
     def read(row: dict[str, str]) -> Row:
-        px, images_per_second = int(row["input_px"]), float(row["images_per_second"])
-        return Row(row["model"], px, row["device"], row["precision"], images_per_second)
+        px, speed = int(row["input_px"]), float(row["images_per_second"])
+        return Row(row["model"], px, row["device"], row["precision"], speed)
 
     return tuple(_rows(workspace.root / COSTS, read))
 
@@ -239,11 +216,9 @@ def speed(workspace: Workspace, spec: RunSpec, device: str) -> Speed:
     for row in rows:
         if (model, px, precision) == (row.model, row.px, row.precision):
             return Speed(row.images_per_second, row.name, True)
-    own = plain_macs(model, px)
+    own, assumed = plain_macs(model, px), ASSUMED[device]
     if not rows:
-        return Speed(
-            ASSUMED[device] / own, f"{ASSUMED[device]:.0e} multiply-accumulates a second, assumed", False
-        )
+        return Speed(assumed / own, f"{assumed:.0e} multiply-accumulates a second, assumed", False)
     alike = [row for row in rows if row.precision == precision] or rows
     macs = {row: plain_macs(row.model, row.px, COSTS) for row in alike}
     nearest = min(alike, key=lambda row: abs(math.log(macs[row] / own)))
@@ -262,9 +237,7 @@ def plain_macs(model: str, px: int, where: str = "registry") -> int:
 
 
 def factor(workspace: Workspace, spec: RunSpec) -> float:
-    """How many times as long as FedAvg a run's method takes for an image of its network; never less, so that
-    no time limit is.
-    """
+    """How many times as long as FedAvg a run's method takes for an image; never less than once."""
     if spec.method.name not in factors(workspace):
         return 1.0
     row, smaller = factors(workspace)[spec.method.name], plain_macs(*MEASURED_ON)

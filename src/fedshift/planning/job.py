@@ -22,9 +22,7 @@ def minutes(
 
 
 def longer(members: Sequence[Run], parallel: int, hours: int) -> bool:
-    """Whether a job may reach its time limit before its runs are done, and relies on the checkpoints that its
-    next attempt goes on from.
-    """
+    """Whether a job may reach its time limit before its runs are done, so that the next one resumes."""
     return SPARE_MINUTES + SPARE * _estimate(members, parallel) > 60 * hours
 
 

@@ -5,7 +5,7 @@ the user learns it before they begin.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from fedshift.common.registry import get
@@ -40,35 +40,32 @@ def messages(lacks: Counter[Lack]) -> list[str]:
 
 def needed_weights(workspace: Workspace, spec: RunSpec) -> list[WeightsFile]:
     """The published files that a run reads; a rendering's only until its images are rendered."""
-    start = spec.model.init
+    start, rendering = spec.model.init, spec.rendering
     files = [of_model(get("models", spec.model.name), start)] if start != "scratch" else []
-    rendering = spec.rendering
     if rendering is not None and not workspace.rendered(spec.rendered_name).exists():
         files += rendering.weights
     return files
 
 
-def _lacks(workspace: Workspace, spec: RunSpec) -> list[Lack]:
-    absent = [file for file in needed_weights(workspace, spec) if not file.path.is_file()]
-    lacks = [Lack("weights", f"{file.name} in {file.path.parent}", file.cure) for file in absent]
-    return lacks + _lists(workspace, spec)
-
-
-def _lists(workspace: Workspace, spec: RunSpec) -> list[Lack]:
-    """The official lists that a data set's release consists of, or that a run divides it by. Whether
-    they name every image is checked by `partition`.
+def _lacks(workspace: Workspace, spec: RunSpec) -> Iterator[Lack]:
+    """Weights that a run reads, then the official lists that its data set's release consists of, or that it
+    is divided by. Whether they name every image is checked by `partition`.
     """
+    for file in needed_weights(workspace, spec):
+        if not file.path.is_file():
+            yield Lack("weights", f"{file.name} in {file.path.parent}", file.cure)
     name, release = spec.data.dataset, spec.data.release
-    dataset, raw = get("datasets", name)(), workspace.raw(name, release)
+    dataset = get("datasets", name)()
     official = spec.partition.split == "official" or spec.partition.target_split == "test"
     if not isinstance(dataset, ImageTree):
-        what, cure = f"official lists, of which {name} has none", "use partition.split: random"
-        return [Lack("lists", what, cure)] if official and dataset.embedded else []
+        if official and dataset.embedded:
+            what, cure = f"official lists, of which {name} has none", "use partition.split: random"
+            yield Lack("lists", what, cure)
+        return
     facts = dataset.release(release)
-    if not facts.listed_only and (not official or {*WORDS} & {*dataset.levels}):
-        return []
-    file = lists_file(raw, facts.lists)
-    if (file is not None and file.exists()) or workspace.prepared(spec.data.prepared_name).exists():
-        return []
-    command = f"fedshift fetch {name} --release {release} --lists FOLDER"
-    return [Lack("lists", f"the official lists of {name} {release}", command)]
+    if facts.listed_only or (official and not {*WORDS} & {*dataset.levels}):
+        lists = lists_file(workspace.raw(name, release), facts.lists)
+        there = lists is not None and lists.exists()
+        if not there and not workspace.prepared(spec.data.prepared_name).exists():
+            command = f"fedshift fetch {name} --release {release} --lists FOLDER"
+            yield Lack("lists", f"the official lists of {name} {release}", command)

@@ -9,15 +9,14 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import NamedTuple
 
 from fedshift.common.files import canonical_json, sha256
 from fedshift.experiments.expand import Cell as Expanded
 from fedshift.experiments.expand import evaluations, expand, planned
-from fedshift.experiments.load import load, trials
+from fedshift.experiments.load import load
 from fedshift.experiments.paper_claims import paper_claims, sides, table_of
 from fedshift.experiments.schema import Compared, Experiment
-from fedshift.experiments.tuning import check_places
+from fedshift.experiments.tuning import check_places, trials
 from fedshift.planning import job, planfile
 from fedshift.planning.planfile import Cell, Evaluated, Images, Plan, Run
 from fedshift.planning.request import Request
@@ -35,74 +34,46 @@ def plan(workspace: Workspace, request: Request) -> Path:
     not been chosen. Reads no images.
     """
     restore_pulled(workspace)
-    parts = _Parts(workspace, request)
     experiments = [load(workspace, name) for name in request.experiments]
+    runs, images = dict[str, Run](), dict[str, Images]()
+    cells, evaluated = list[Cell](), list[Evaluated]()
     for experiment in experiments:
-        parts.add(experiment)
-    pairs = compared(workspace, experiments)
-    content = Plan(
-        asdict(request),
-        list(_packed(parts.runs.values(), request)),
-        parts.cells,
-        list(parts.images.values()),
-        parts.evaluated,
-        {name: [pair.other for pair in pairs if pair.experiment == name] for name, _ in pairs},
-    )
+        expanded = planned(workspace, experiment) if experiment.train else []
+        if experiment.name.endswith(TUNING):
+            _check_places(workspace, experiment, expanded)
+        for cell in expanded:
+            run, data = _run(workspace, cell.spec, request), cell.spec.data
+            images[run.prepared] = Images(run.prepared, data.dataset, data.release, data.prepare.px)
+            runs.setdefault(run.digest, run)
+            adaptation = canonical_json(cell.task.declared()) if cell.task else ""
+            axes = canonical_json(cell.axes)
+            cells.append(Cell(experiment.name, cell.label, axes, run.digest, adaptation))
+        for label, task in evaluations(workspace, experiment).items():
+            evaluated.append(Evaluated(experiment.name, label, canonical_json(task.declared())))
+    packed, others = [*_packed(runs.values(), request)], compared(workspace, experiments)
+    content = Plan(asdict(request), packed, cells, [*images.values()], evaluated, others)
     where = planfile.location(workspace, request)
     planfile.write(where, content)
     settle(workspace, content.runs, content.cells)
-    _forget_old(where.parent)
+    for path in sorted(where.parent.iterdir(), key=planfile.used)[:-NEWEST]:  # each edit makes another plan
+        if time.time() - planfile.used(path) / 1e9 > DAYS * 86400:
+            path.unlink(missing_ok=True)
     return where
 
 
-def _forget_old(folder: Path) -> None:
-    """Each edit makes another plan: remove those that no job waits with any more."""
-    for path in sorted(folder.iterdir(), key=planfile.used)[:-NEWEST]:
-        if time.time() - planfile.used(path) / 1e9 > DAYS * 86400:
-            path.unlink(missing_ok=True)
-
-
-class _Parts:
-    """What a plan is built from, experiment by experiment."""
-
-    def __init__(self, workspace: Workspace, request: Request) -> None:
-        self.workspace, self.request = workspace, request
-        self.runs: dict[str, Run] = {}
-        self.images: dict[str, Images] = {}
-        self.cells: list[Cell] = []
-        self.evaluated: list[Evaluated] = []
-
-    def add(self, experiment: Experiment) -> None:
-        """An experiment, or the search of one."""
-        cells = list(planned(self.workspace, experiment)) if experiment.train else []
-        if experiment.name.endswith(TUNING):
-            self._check_places(experiment, cells)
-        for cell in cells:
-            self._use(experiment.name, cell)
-        for label, task in evaluations(self.workspace, experiment).items():
-            self.evaluated.append(Evaluated(experiment.name, label, canonical_json(task.declared())))
-
-    def _check_places(self, stage: Experiment, tried: list[Expanded]) -> None:
-        """A search covers every run of its experiment, or it is not begun."""
-        experiment = load(self.workspace, stage.name.removesuffix(TUNING))
-        row_of = {trial.label: trial.row for trial in trials(self.workspace, experiment)}
-        final = [(cell.label, cell.axes) for cell in expand(self.workspace, experiment) if not cell.task]
-        check_places(experiment, final, [(row_of[cell.label], cell.axes) for cell in tried])
-
-    def _use(self, name: str, cell: Expanded) -> None:
-        """Plan a run that an experiment uses."""
-        run, data = _run(self.workspace, cell.spec, self.request), cell.spec.data
-        self.images[run.prepared] = Images(run.prepared, data.dataset, data.release, data.prepare.px)
-        self.runs.setdefault(run.digest, run)
-        adaptation = canonical_json(cell.task.declared()) if cell.task else ""
-        self.cells.append(Cell(name, cell.label, canonical_json(cell.axes), run.digest, adaptation))
+def _check_places(workspace: Workspace, stage: Experiment, tried: list[Expanded]) -> None:
+    """A search covers every run of its experiment, or it is not begun."""
+    experiment = load(workspace, stage.name.removesuffix(TUNING))
+    row_of = {trial.label: trial.row for trial in trials(workspace, experiment)}
+    final = [(cell.label, cell.axes) for cell in expand(workspace, experiment) if not cell.task]
+    check_places(experiment, final, [(row_of[cell.label], cell.axes) for cell in tried])
 
 
 def _run(workspace: Workspace, spec: RunSpec, request: Request) -> Run:
     """The plan's line of a run: names, places and estimates."""
     from fedshift.planning.costs import cost  # torch, which who reads a plan need not load
 
-    identity, estimate = spec.run_id, cost(workspace, spec, request.device)
+    identity = spec.run_id
     return Run(
         digest=identity,
         code=spec.method_code,
@@ -114,13 +85,9 @@ def _run(workspace: Workspace, spec: RunSpec, request: Request) -> Run:
         spec=canonical_json(spec.model_dump(mode="json")),
         pack="",
         rounds=spec.federation.rounds,
-        images=estimate.images,
-        minutes=estimate.minutes,
-        mem_mb=estimate.mem_mb,
-        disk_mb=estimate.disk_mb,
         prepared=_below(workspace, workspace.prepared(spec.data.prepared_name)),
         partition=_below(workspace, workspace.partition(spec.partition_name)),
-        kept_mb=estimate.kept_mb,
+        **cost(workspace, spec, request.device)._asdict(),
     )
 
 
@@ -135,9 +102,7 @@ def ready(workspace: Workspace, request: Request) -> Path:
 
 
 def specs(workspace: Workspace, request: Request) -> list[RunSpec]:
-    """The runs of a request: those of its plan where there is one, else expanded now, each use of a run
-    once.
-    """
+    """The runs of a request: those of its plan where there is one, else each use of a run."""
     if path := planfile.last(workspace, request):
         return [RunSpec.model_validate_json(run.spec) for run in planfile.runs(path)]
     return [cell.spec for name in request.experiments for cell in planned(workspace, load(workspace, name))]
@@ -147,59 +112,47 @@ def _below(workspace: Workspace, path: Path) -> str:
     return Path(os.path.relpath(path, workspace.root)).as_posix()
 
 
-def _packed(runs: Iterable[Run], request: Request) -> Iterable[Run]:
+def _packed(runs: Iterable[Run], request: Request) -> Iterator[Run]:
     """What each job trains: chunks of seeds of one configuration, as many as fit; chunks of one method and
     data set share a job until it is worth its start. A pure function of which runs there are and how long
     they take.
     """
-    pack: list[Run] = []
-    for chunk, last in _chunks(runs, request):
-        pack += chunk
-        if last or sum(run.minutes for run in pack) >= request.minutes:
-            name = sha256("\n".join(sorted(run.digest for run in pack)))[:16]
-            yield from (run._replace(pack=name) for run in pack)
-            pack = []
 
+    def configuration(run: Run) -> tuple[str, ...]:
+        spec = canonical_json({**json.loads(run.spec), "seed": None})
+        return run.dataset, run.method, run.target, spec
 
-def _chunks(runs: Iterable[Run], request: Request) -> Iterator[tuple[list[Run], bool]]:
-    """Seeds of one configuration, as many as one job trains, and whether they are the last of their method
-    and data set.
-    """
-
-    def configuration(run: Run) -> str:
-        return canonical_json({**json.loads(run.spec), "seed": None})
-
-    known = ((run, configuration(run)) for run in runs)
-    ordered = sorted(
-        known, key=lambda item: (item[0].dataset, item[0].method, item[0].target, item[1], item[0].seed)
-    )
-    for _, alike in itertools.groupby(ordered, key=lambda item: (item[0].dataset, item[0].method)):
-        chunks = []
-        for _, group in itertools.groupby(alike, key=lambda item: item[1]):
-            members = [run for run, _ in group]
+    known = sorted(((configuration(run), run.seed, run) for run in runs), key=lambda item: item[:2])
+    for _, alike in itertools.groupby(known, key=lambda item: item[0][:2]):
+        chunks: list[list[Run]] = []
+        for _, group in itertools.groupby(alike, key=lambda item: item[0]):
+            members = [run for *_, run in group]
             size = min(request.pack, job.fitting(members[0].minutes, request.parallel, request.hours))
             chunks += [members[first : first + size] for first in range(0, len(members), size)]
-        yield from ((chunk, chunk is chunks[-1]) for chunk in chunks)
+        pack: list[Run] = []
+        for chunk in chunks:
+            pack += chunk
+            if chunk is chunks[-1] or sum(run.minutes for run in pack) >= request.minutes:
+                name = sha256("\n".join(sorted(run.digest for run in pack)))[:16]
+                yield from (run._replace(pack=name) for run in pack)
+                pack = []
 
 
-class Pair(NamedTuple):
-    """An experiment, and another that its claims compare with."""
-
-    experiment: str
-    other: str
-
-
-def compared(workspace: Workspace, experiments: Iterable[Experiment]) -> list[Pair]:
-    """All such pairs among these experiments: claims whose left side the first prints and whose right side
-    the other does, and those that the first declares so.
+def compared(workspace: Workspace, experiments: Iterable[Experiment]) -> dict[str, list[str]]:
+    """Experiment -> the others among these that it is compared with: by claims whose left side it prints and
+    whose right side the other does, and by those that it declares so.
     """
     every = {experiment.name: experiment for experiment in experiments}
     pairs = {*_printed(workspace, every.values())}
-    pairs |= {Pair(name, other) for name, one in every.items() for other in _declared(one)}
-    return sorted(pair for pair in pairs if pair.other in every and pair.other != pair.experiment)
+    pairs |= {(name, other) for name, one in every.items() for other in _declared(one)}
+    found: dict[str, list[str]] = {}
+    for name, other in sorted(pairs):
+        if other in every and other != name:
+            found.setdefault(name, []).append(other)
+    return found
 
 
-def _printed(workspace: Workspace, experiments: Iterable[Experiment]) -> Iterator[Pair]:
+def _printed(workspace: Workspace, experiments: Iterable[Experiment]) -> Iterator[tuple[str, str]]:
     """Of claims on numbers of two tables of a paper."""
     owners: dict[tuple[str, str], list[str]] = {}
     for experiment in experiments:
@@ -210,19 +163,14 @@ def _printed(workspace: Workspace, experiments: Iterable[Experiment]) -> Iterato
     for row in paper_claims(workspace).values():
         tables = [{table_of(uid) for _, uid in side.terms} for side in sides(workspace, row)]
         of = [{name for table in each for name in owners.get(table, ())} for each in tables]
-        yield from (Pair(name, other) for name in next(iter(of), ()) for others in of for other in others)
+        yield from ((name, other) for name in next(iter(of), ()) for others in of for other in others)
 
 
 def _declared(experiment: Experiment) -> Iterator[str]:
     """The experiments that its own claims name."""
-    for claim in experiment.claims.values():
-        for chosen in claim.rows.values():
-            for side in chosen if isinstance(chosen, list) else [chosen]:
-                yield from _of(side)
-
-
-def _of(side: str | Compared) -> Iterator[str]:
-    if isinstance(side, Compared):
-        yield side.experiment
-        for other in (*side.plus, *side.minus):
-            yield from _of(other)
+    rows = [chosen for claim in experiment.claims.values() for chosen in claim.rows.values()]
+    sides = [side for chosen in rows for side in (chosen if isinstance(chosen, list) else [chosen])]
+    while sides:
+        if isinstance(side := sides.pop(), Compared):
+            yield side.experiment
+            sides += [*side.plus, *side.minus]

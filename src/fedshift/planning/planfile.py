@@ -31,36 +31,25 @@ FACTORS = "benchmarks/methods.csv"
 
 
 class Run(NamedTuple):
-    """One run of a plan. Paths are relative to the project's root.
+    """One run of a plan. Paths are relative to the project's root."""
 
-    digest: its id; code: fingerprint of the files of its method and model (`identity.method_code`)
-    directory: where it is trained
-    dataset, method, target, seed: what it is, for a reader; target is "none" where no domain is held out
-    spec: the resolved RunSpec as JSON
-    pack: the job that trains it
-    rounds: of training; images: that it trains on and evaluates, once for each time
-    minutes, mem_mb, disk_mb: estimates of its training; disk_mb is the most that it takes
-    prepared, partition: the images and the partition that it reads
-    kept_mb: of disk_mb, what stays when it is finished
-    """
-
-    digest: str
-    code: str
-    directory: str
+    digest: str  # its id
+    code: str  # fingerprint of the files of its method and model (`RunSpec.method_code`)
+    directory: str  # where it is trained
     dataset: str
     method: str
-    target: str
+    target: str  # "none" where no domain is held out
     seed: int
-    spec: str
-    pack: str
+    spec: str  # the resolved RunSpec as JSON
+    pack: str  # the job that trains it
     rounds: int
-    images: int
-    minutes: float
+    images: int  # that it trains on and evaluates, once for each time
+    minutes: float  # of its training, estimated as are memory and disk
     mem_mb: int
-    disk_mb: int
-    prepared: str
+    disk_mb: int  # the most that it takes
+    prepared: str  # the images that it reads
     partition: str
-    kept_mb: int = 0
+    kept_mb: int = 0  # of disk_mb, what stays when it is finished
 
     @property
     def stamp(self) -> str:
@@ -69,33 +58,21 @@ class Run(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """One use of a run.
-
-    experiment: its name
-    label: the row of its tables
-    axes: the values on its axes, as JSON
-    digest: the run's
-    adaptation: what is adapted how, as JSON; "" for the run itself
-    """
+    """One use of a run."""
 
     experiment: str
-    label: str
-    axes: str
-    digest: str
-    adaptation: str = ""
+    label: str  # the row of its tables
+    axes: str  # the values on its axes, as JSON
+    digest: str  # the run's
+    adaptation: str = ""  # what is adapted how, as JSON; "" for the run itself
 
 
 class Evaluated(NamedTuple):
-    """What is computed of all runs of an experiment.
-
-    experiment: its name
-    label: the name of its files
-    task: what is computed how, as JSON
-    """
+    """What is computed of all runs of an experiment."""
 
     experiment: str
-    label: str
-    task: str
+    label: str  # the name of its files
+    task: str  # what is computed how, as JSON
 
 
 class Images(NamedTuple):
@@ -108,20 +85,17 @@ class Images(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The content of a plan's file.
+    """The content of a plan's file."""
 
-    request: what it was made for, the keys of params.yaml
-    runs: each once, in pack order
-    cells: every use of every run, in the order of the experiments' files
-    compared: experiment -> the other experiments of the plan that its claims compare with
-    """
-
-    request: dict[str, Any]
-    runs: list[Run]
-    cells: list[Cell]
+    request: dict[str, Any]  # what it was made for, the keys of params.yaml
+    runs: list[Run]  # each once, in pack order
+    cells: list[Cell]  # every use of every run, in the order of the experiments' files
     images: list[Images]
     evaluations: list[Evaluated] = []
-    compared: dict[str, list[str]] = {}
+    compared: dict[str, list[str]] = {}  # experiment -> the others that its claims compare with
+
+
+RECORDS: dict[str, type] = {"runs": Run, "cells": Cell, "images": Images, "evaluations": Evaluated}
 
 
 def location(workspace: Workspace, request: Request) -> Path:
@@ -175,14 +149,9 @@ def load(path: Path) -> Plan:
 def _load(path: Path, time: int, size: int) -> Plan:
     try:
         content = json.loads(path.read_bytes())
-        return Plan(
-            content["request"],
-            [Run(**run) for run in content["runs"]],
-            [Cell(**cell) for cell in content["cells"]],
-            [Images(**images) for images in content["images"]],
-            [Evaluated(**evaluated) for evaluated in content["evaluations"]],
-            content["compared"],
-        )
+        for name, kind in RECORDS.items():
+            content[name] = [kind(**record) for record in content[name]]
+        return Plan(**content)
     except (ValueError, KeyError, TypeError, OSError) as error:
         cure = "Delete it and make it again with `fedshift plan`."
         raise FedshiftError(path, f"cannot be read: {error}", cure) from None
@@ -210,9 +179,7 @@ def cells(path: Path, experiment: str | None = None) -> list[Cell]:
 
 
 def inputs_key(workspace: Workspace, request: Request) -> str:
-    """Hash of what a user declares: the request, its experiments, protocols, presets, claims and
-    costs.
-    """
+    """Hash of what a user declares: request, experiments, protocols, presets, claims and costs."""
     names = [name.removesuffix(TUNING) for name in request.experiments]
     experiments = [workspace.experiments / f"{name}.yaml" for name in names]
     costs = [workspace.root / COSTS, workspace.root / FACTORS]
@@ -233,9 +200,7 @@ def _hashes(root: Path, files: Iterable[Path]) -> dict[str, str]:
 
 
 def sources_key(subpackage: str = "") -> str:
-    """Hash of the bytes of every module, template and table of the package, or of one of its
-    subpackages ("analysis").
-    """
+    """Hash of the modules, templates and tables of the package, or of one of its subpackages."""
     package = Path(__file__).parents[1] / subpackage
     kinds = ("*.py", "*.j2", "*.csv")
     return sha256(

@@ -27,15 +27,8 @@ def key(description: str, default: Any = dataclasses.MISSING, **limits: int) -> 
     return dataclasses.field(default=default, metadata=metadata)
 
 
-def choices(model: type, name: str) -> tuple[str, ...]:
-    """The words that a key with a Literal type may be."""
-    return typing.get_args(typing.get_type_hints(model)[name])
-
-
 def check(model: type, config: dict[str, Any], where: str) -> None:
-    """Raises FedshiftError at `where` for an unknown key, and for a value that is not the count, word or
-    text that its key asks for.
-    """
+    """Raises FedshiftError at `where` for an unknown key, and for a value that its key does not allow."""
     fields = {field.name: field for field in dataclasses.fields(model)}
     hints = typing.get_type_hints(model)
     for name, value in config.items():
@@ -67,8 +60,8 @@ class Request:
     )
     parallel: int = key("Runs of a job that train at once.", 1, ge=1)
     hours: int = key(
-        "The most hours that a job asks a cluster for: packs are cut by it; a longer run goes on "
-        "job after job.",
+        "The most hours that a job asks a cluster for: packs are cut by it; a longer run goes on job after "
+        "job.",
         24,
         ge=1,
         le=365 * 24,
@@ -112,7 +105,7 @@ class Request:
         return cls(**{**config, "experiments": tuple(sorted(files)), "sets": None})
 
 
-DEVICES = choices(Request, "device")
+DEVICES: tuple[str, ...] = typing.get_args(typing.get_type_hints(Request)["device"])
 LONGEST = 100  # letters of a name that a file can have
 
 
@@ -137,10 +130,9 @@ def _experiments(root: Path, name: str) -> list[str]:
     else:
         return [name]
     names = [path.relative_to(folder).with_suffix("").as_posix() for path in inside if path.is_file()]
-    return [found for found in names if _is_chosen(root, found)] or [name]
 
+    def is_chosen(found: str) -> bool:
+        text = (folder / f"{found}.yaml").read_text(encoding="utf-8", errors="replace")
+        return "\ntune:" not in text or Workspace(root).tuned(found).is_file()
 
-def _is_chosen(root: Path, name: str) -> bool:
-    """Whether the runs of an experiment are known: of a tuned one once its settings are chosen."""
-    tuned = "\ntune:" in (root / "experiments" / f"{name}.yaml").read_text(encoding="utf-8", errors="replace")
-    return not tuned or Workspace(root).tuned(name).is_file()
+    return [found for found in names if is_chosen(found)] or [name]

@@ -16,6 +16,7 @@ images, evaluations - is named by the fingerprint of its plug-ins, too.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from pydantic import Field, model_validator
@@ -24,15 +25,24 @@ from fedshift.common.files import canonical_json, sha256
 from fedshift.common.registry import get, module
 from fedshift.identity import ENGINE_VERSION, fingerprint
 from fedshift.spec.block import Closed, closed
-from fedshift.spec.data import Data, Division, Partition, Prepare, Source, short
-from fedshift.spec.training import Evaluation, Federation, Local, Method, Model, Schedule
+from fedshift.spec.settings import (
+    Data,
+    Division,
+    Evaluation,
+    Federation,
+    Local,
+    Method,
+    Model,
+    Partition,
+    Prepare,
+    Schedule,
+    Source,
+    short,
+)
 
 __all__ = [
     "Closed",
-    "Data",
     "Division",
-    "Evaluation",
-    "Federation",
     "Local",
     "Method",
     "Model",
@@ -43,7 +53,7 @@ __all__ = [
     "Source",
     "closed",
     "parse",
-]
+]  # fmt: skip
 
 
 class RunSpec(Division):
@@ -69,11 +79,16 @@ class RunSpec(Division):
 
     @property
     def rendering(self) -> Any:
-        """The fedshift.data.renderings.Rendering that makes the images that the run trains on; None where it
-        trains on the prepared ones.
-        """
+        """What makes the run's training images (fedshift.data.renderings); None for the prepared ones."""
         method = self.method.build()
         return None if method.rendering is None else get("renderings", method.rendering)(method.hp)
+
+    def network(self, classes: int) -> Any:
+        """The network (fedshift.models.base.Model) as its method wants it, without values. Equal ones are
+        made once. Raises FedshiftError where the method does not suit the model.
+        """
+        model, method = self.model.model_dump_json(), self.method.model_dump_json()
+        return _network(model, method, classes, self.data.input_px)
 
     @property
     def versions(self) -> dict[str, int | str]:
@@ -126,6 +141,15 @@ class RunSpec(Division):
         modules = [module("methods", self.method.name), module("models", self.model.name)]
         rendering = self.rendering
         return fingerprint(*modules, *([module("renderings", rendering.name)] if rendering else []))
+
+
+@functools.cache
+def _network(model: str, method: str, classes: int, px: int) -> Any:
+    from fedshift.common.tensors import shapes_only
+
+    with shapes_only():
+        network = Model.model_validate_json(model).build(classes, px)
+        return Method.model_validate_json(method).build().model(network)
 
 
 def parse(value: dict[str, Any], where: str) -> RunSpec:

@@ -51,40 +51,31 @@ def _explain(block: type[BaseModel], error: ValidationError, where: str) -> Feds
     first = min(error.errors(), key=lambda mistake: rank.get(mistake["type"], 1))
     of_forms = first["type"] == "string_type" and first["loc"][-1] == "str"
     place = ".".join(str(part) for part in first["loc"][: -1 if of_forms else None])
-    if first["type"] == "extra_forbidden":
+    kind, given = first["type"], first["input"]
+    if kind == "extra_forbidden":
+        what = f"unknown key '{place}'"
         cure = _below(block, place) or nearest(str(first["loc"][-1]), _keys(block, first["loc"][:-1]))
-        return FedshiftError(where, f"unknown key '{place}'", cure)
-    if first["type"] == "literal_error":
+    elif kind == "literal_error":
         choices = [choice.strip("' ") for choice in first["ctx"]["expected"].replace(" or ", ", ").split(",")]
-        return FedshiftError(
-            where, f"'{place}' cannot be '{first['input']}'", nearest(str(first["input"]), choices)
-        )
-    if first["type"] == "missing":
-        return FedshiftError(
-            where, f"'{place}' is missing", f"Add '{place}' there or in the protocol that it names."
-        )
-    message = first["msg"].removeprefix("Value error, ")
-    value = first["input"] if isinstance(first["input"], str | int | float | bool | None) else None
-    return FedshiftError(
-        where,
-        f"'{place or block.__name__}': {message}" + (f" (got {value!r})" if value is not None else ""),
-        "Write it in quotes." if first["type"] == "string_type" and isinstance(value, int | float) else "",
-    )
+        what, cure = f"'{place}' cannot be '{given}'", nearest(str(given), choices)
+    elif kind == "missing":
+        what, cure = f"'{place}' is missing", f"Add '{place}' there or in the protocol that it names."
+    else:
+        shown = f" (got {given!r})" if isinstance(given, str | int | float) else ""
+        what = f"'{place or block.__name__}': {first['msg'].removeprefix('Value error, ')}{shown}"
+        cure = "Write it in quotes." if kind == "string_type" and isinstance(given, int | float) else ""
+    return FedshiftError(where, what, cure)
 
 
 def _below(block: type[BaseModel], name: str) -> str:
-    """Of a key that is known by this name inside a block of `block`: with the block before it; "" of any
-    other.
-    """
+    """A hint at the dotted name of a key that is known inside a block of `block`; "" of any other."""
     inner = ((field, value.annotation) for field, value in block.model_fields.items())
     dotted = [f"{field}.{name}" for field, kind in inner if name in _fields(kind)]
     return f"Did you mean {' or '.join(map(repr, dotted))}?" if dotted else ""
 
 
 def _keys(block: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
-    """The keys of the block that lies at `path`: below its fields, and below any name in a mapping of
-    blocks.
-    """
+    """The keys of the block at `path`: below its fields, and below any name in a mapping of blocks."""
     inner: Any = block
     for part in path:
         fields = _fields(inner)
@@ -96,13 +87,18 @@ def _fields(kind: Any) -> dict[str, FieldInfo]:
     return kind.model_fields if isinstance(kind, type) and issubclass(kind, BaseModel) else {}
 
 
+@functools.cache
+def _adapter(kind: type) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
 def params(plugin: Any, overrides: dict[str, Any], where: str = "params") -> Any:
     """The plug-in's frozen `Params` with `overrides` filled in, values converted to the declared types.
 
     Raises FedshiftError at `where` for an unknown key, and for a value that its type does not allow. A number
     is 0 or more, unless its type says which it may be.
     """
-    valid = _names(plugin.Params)
+    valid = [field.name for field in dataclasses.fields(plugin.Params)]
     for key in overrides:
         if key not in valid:
             raise FedshiftError(where, f"unknown key '{key}' of {plugin.name}", nearest(key, valid))
@@ -114,26 +110,17 @@ def params(plugin: Any, overrides: dict[str, Any], where: str = "params") -> Any
         of = f"'{key}' of {plugin.name}" if key else plugin.name
         what = f"{of}: {first['msg'].removeprefix('Value error, ')}"
         raise FedshiftError(where, what, f"Got {first['input']!r}.") from None
-    for name in valid:
-        value = getattr(filled, name)
+    for name, value in vars(filled).items():
+        number, wrong = isinstance(value, int | float) and not isinstance(value, bool), ""
         if isinstance(value, float) and not math.isfinite(value):
-            raise FedshiftError(where, f"'{name}' of {plugin.name} is not finite", f"Got {value!r}.")
-        if isinstance(overrides.get(name), bool) and not isinstance(value, bool):
-            raise FedshiftError(where, f"'{name}' of {plugin.name} is a number", f"Got {value!r}.")
-        if _is_number(value) and not _bounds_itself(plugin.Params, name) and not 0 <= value <= MOST:
-            what = f"'{name}' of {plugin.name} must be from 0 to {MOST:,}"
-            raise FedshiftError(where, what, f"Got {value!r}.")
+            wrong = "is not finite"
+        elif isinstance(overrides.get(name), bool) and not isinstance(value, bool):
+            wrong = "is a number"
+        elif number and not _bounds_itself(plugin.Params, name) and not 0 <= value <= MOST:
+            wrong = f"must be from 0 to {MOST:,}"
+        if wrong:
+            raise FedshiftError(where, f"'{name}' of {plugin.name} {wrong}", f"Got {value!r}.")
     return filled
-
-
-@functools.cache
-def _names(kind: type) -> tuple[str, ...]:
-    """Of a class's parameters, in order."""
-    return tuple(field.name for field in dataclasses.fields(kind))
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 @functools.cache
@@ -145,13 +132,7 @@ def _bounds_itself(kind: type, name: str) -> bool:
     return any(typing.get_origin(part) in (Annotated, Literal) for part in (hint, *typing.get_args(hint)))
 
 
-@functools.cache
-def _adapter(kind: type) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
-
-
 def overridden(plugin: Any, overrides: dict[str, Any], where: str) -> dict[str, Any]:
     """Those of `overrides` that differ from the plug-in's defaults. Raises FedshiftError as `params` does."""
     filled, default = params(plugin, overrides, where), plugin.Params()
-    pairs = ((name, getattr(filled, name)) for name in _names(plugin.Params))
-    return {name: value for name, value in pairs if value != getattr(default, name)}
+    return {name: value for name, value in vars(filled).items() if value != getattr(default, name)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from fedshift.common.errors import FedshiftError, unknown
@@ -31,40 +32,23 @@ def resolve(spec: RunSpec, where: str = "run") -> RunSpec:
 
 def _resolve(spec: RunSpec, where: str) -> RunSpec:
     spec = resolve_division(spec, where)
-    model = get("models", spec.model.name, f"{where}: model.name")
+    model = get("models", spec.model.name)
     if spec.model.init not in (starts := ["scratch", *model.weights]):
         raise unknown(f"{where}: model.init", f"start of {spec.model.name}", spec.model.init, starts)
-    method = get("methods", spec.method.name, f"{where}: method.name")
-    blocks = {
-        "model": spec.model.model_copy(
-            update={"params": overridden(model, spec.model.params, f"{where}: model.params")}
-        ),
-        "method": spec.method.model_copy(
-            update={"params": overridden(method, spec.method.params, f"{where}: method.params")}
-        ),
-    }
-    spec = spec.model_copy(update=blocks)
-    if spec.local.batch == 1 and _has_batch_norm(model, spec):
-        raise FedshiftError(
-            f"{where}: local.batch",
-            f"a batch of 1 cannot pass the batch normalisation of '{spec.model.name}'",
-            "Use a batch of 2 or more.",
-        )
     if spec.data.input_px < model.min_px:
         cure = f"Set data.input_px (and data.prepare.px) to {model.min_px} or more."
         raise FedshiftError(
             f"{where}: data.input_px", f"{spec.data.input_px} px is too small for '{spec.model.name}'", cure
         )
-    if refused := _refused(
-        canonical_json(spec.model.model_dump()), spec.data.input_px, canonical_json(spec.method.model_dump())
-    ):
+    network, method = (canonical_json(block.model_dump()) for block in (spec.model, spec.method))
+    if refused := _refused(network, spec.data.input_px, method, spec.local.batch == 1):
         raise FedshiftError(f"{where}: {refused.where}", refused.what, refused.cure)
     return spec
 
 
 def resolve_division(spec: AnyDivision, where: str) -> AnyDivision:
-    """Check the names and parameters that decide who holds which sample; parameters at their default are
-    dropped.
+    """Check the names and parameters of plug-ins, and what decides who holds which sample; parameters at
+    their default are dropped.
 
     Raises FedshiftError naming `where`, the key and the nearest valid choice.
     """
@@ -79,33 +63,44 @@ def resolve_division(spec: AnyDivision, where: str) -> AnyDivision:
         if spec.data.held_out.count(domain) > 1:
             what = f"names '{domain}' twice"
             raise FedshiftError(f"{where}: data.target", what, "Name two domains, or one.")
-    scheme = get("partitions", spec.partition.scheme, f"{where}: partition.scheme")
-    changes = {name: get("modifiers", name, f"{where}: partition.modify") for name in spec.partition.modify}
-    modify = {
-        name: overridden(change, spec.partition.modify[name], f"{where}: partition.modify.{name}")
-        for name, change in changes.items()
-    }
-    scheme_params = overridden(scheme, spec.partition.params, f"{where}: partition.params")
-    _check_clients(scheme(params(scheme, scheme_params)), f"{where}: partition.params")
+    spec = _with_params(spec, where, overridden)
+    place, kind = f"{where}: partition.params", get("partitions", spec.partition.scheme)
+    scheme = params(kind, spec.partition.params)
+    if (clients := kind(scheme).clients(1)) > CLIENTS:
+        raise FedshiftError(place, f"{clients:,} clients", f"Set clients to {CLIENTS:,} or less.")
     if dataset.domains:
         sources = len(dataset.domains) - len(spec.data.held_out)
         if sources < 1:
             what = "no source domain is left to train on"
-            raise FedshiftError(
-                f"{where}: data.target", what, "Hold out fewer domains, or none: target: null."
-            )
-        params(scheme, scheme_params).check(sources, f"{where}: partition.params")
-        for name, change in changes.items():
-            hp = params(change, modify[name])
-            hp.check(list(dataset.domains), len(dataset.classes), f"{where}: partition.modify.{name}")
-    partition = spec.partition.model_copy(update={"params": scheme_params, "modify": modify})
-    return spec.model_copy(update={"partition": partition})
+            cure = "Hold out fewer domains, or none: target: null."
+            raise FedshiftError(f"{where}: data.target", what, cure)
+        scheme.check(sources, place)
+        for name, overrides in spec.partition.modify.items():
+            change = params(get("modifiers", name), overrides)
+            change.check([*dataset.domains], len(dataset.classes), f"{where}: partition.modify.{name}")
+    return spec
 
 
-def _check_clients(scheme: Any, where: str) -> None:
-    """Refuse more clients than a partition has numbers for."""
-    if (clients := scheme.clients(1)) > CLIENTS:
-        raise FedshiftError(where, f"{clients:,} clients", f"Set clients to {CLIENTS:,} or less.")
+def _with_params(spec: AnyDivision, where: str, change: Callable[..., dict[str, Any]]) -> AnyDivision:
+    """A spec in which the parameters of each plug-in that it names are `change(plug-in, parameters, place)`.
+    Raises FedshiftError for an unknown name.
+    """
+    blocks = {}
+    named = [("partition", "partitions", "scheme")]
+    if isinstance(spec, RunSpec):
+        named += [("model", "models", "name"), ("method", "methods", "name")]
+    for name, kind, key in named:
+        block = getattr(spec, name)
+        plugin = get(kind, getattr(block, key), f"{where}: {name}.{key}")
+        changed = change(plugin, block.params, f"{where}: {name}.params")
+        blocks[name] = block.model_copy(update={"params": changed})
+    place = f"{where}: partition.modify"
+    modify = {
+        name: change(get("modifiers", name, place), overrides, f"{place}.{name}")
+        for name, overrides in spec.partition.modify.items()
+    }
+    blocks["partition"] = blocks["partition"].model_copy(update={"modify": modify})
+    return spec.model_copy(update=blocks)
 
 
 def check_weights(spec: RunSpec, where: str) -> None:
@@ -126,10 +121,13 @@ def check_weights(spec: RunSpec, where: str) -> None:
 
 
 @functools.cache
-def _refused(model: str, px: int, method: str) -> FedshiftError | None:
-    """The error by which a network refuses its parameters or input size, or a method refuses the network;
-    None where all fit. `model` and `method` are the specs' JSON. No tensor has values.
+def _refused(model: str, px: int, method: str, single: bool) -> FedshiftError | None:
+    """The error by which a network refuses its parameters, its input size or batches of a single image, or a
+    method refuses the network; None where all fit. `model` and `method` are the specs' JSON. No tensor has
+    values.
     """
+    from torch.nn.modules.batchnorm import _BatchNorm
+
     from fedshift.common.tensors import shapes_only
 
     network, changed = Model.model_validate_json(model), Method.model_validate_json(method)
@@ -138,6 +136,9 @@ def _refused(model: str, px: int, method: str) -> FedshiftError | None:
     try:
         with shapes_only():
             net = network.build(2, px)
+            if single and any(isinstance(part, _BatchNorm) for part in net.modules()):
+                what = f"a batch of 1 cannot pass the batch normalisation of '{network.name}'"
+                return FedshiftError("local.batch", what, "Use a batch of 2 or more.")
             place, built = "method.params", changed
             changed.build().model(net)
     except FedshiftError as error:
@@ -149,32 +150,5 @@ def _refused(model: str, px: int, method: str) -> FedshiftError | None:
 
 
 def complete(spec: RunSpec) -> RunSpec:
-    """A resolved spec with every parameter of its method, model, scheme and modifiers, those at their default
-    too; `resolve` drops them again.
-    """
-
-    def every(kind: str, name: str, overrides: dict[str, Any]) -> dict[str, Any]:
-        return dataclasses.asdict(params(get(kind, name), overrides))
-
-    partition, model, method = spec.partition, spec.model, spec.method
-    changes = {name: every("modifiers", name, overrides) for name, overrides in partition.modify.items()}
-    return spec.model_copy(
-        update={
-            "partition": partition.model_copy(
-                update={"params": every("partitions", partition.scheme, partition.params), "modify": changes}
-            ),
-            "model": model.model_copy(update={"params": every("models", model.name, model.params)}),
-            "method": method.model_copy(update={"params": every("methods", method.name, method.params)}),
-        }
-    )
-
-
-def _has_batch_norm(model: Any, spec: RunSpec) -> bool:
-    from torch.nn.modules.batchnorm import _BatchNorm
-
-    from fedshift.common.tensors import shapes_only
-
-    with shapes_only():
-        return any(
-            isinstance(part, _BatchNorm) for part in model(2, max(spec.data.input_px, model.min_px)).modules()
-        )
+    """A resolved spec with every parameter of its plug-ins, those at their default too."""
+    return _with_params(spec, "run", lambda *given: dataclasses.asdict(params(*given)))

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fedshift.experiments.axes import dotted
+from fedshift.experiments.protocols import dotted
 from fedshift.planning.planfile import Cell, Run
 
 NOTE = "mlflow.note.content"  # a tag that MLflow shows as Markdown

@@ -53,9 +53,7 @@ class Weights:
     entries: dict[str, Tensor]
 
     def start(self, layout: Layout, row: Tensor) -> Tensor:
-        """`row` [P + Q] with these entries in place of the drawn ones. Raises FedshiftError where a method
-        has replaced an entry.
-        """
+        """`row` [P + Q] with these entries. Raises FedshiftError where a method has replaced one."""
         named = layout.named(row)
         for name, value in self.entries.items():
             if name not in named or named[name].shape != value.shape:

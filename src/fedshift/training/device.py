@@ -19,9 +19,7 @@ PRETEND = "FEDSHIFT_PRETEND_GPU"  # set where the workflow is tried on a cluster
 
 
 def device(name: str) -> torch.device:
-    """The device of "cpu", "cuda" or "auto", which is a GPU where there is one. Raises FedshiftError for a
-    word that names none.
-    """
+    """The device of "cpu", "cuda" or "auto" (a GPU where there is one). Raises FedshiftError."""
     if name == "auto" or PRETEND in os.environ:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -86,6 +84,3 @@ def _cpu_model() -> str:
         key.strip(): value.strip() for key, _, value in (line.partition(":") for line in first.splitlines())
     }
     return " ".join(known[key] for key in MODEL if key in known)
-
-
-_held: list[int] = []  # file descriptors: a lock ends with its process, however it ends

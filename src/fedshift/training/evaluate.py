@@ -13,12 +13,11 @@ import torch
 from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get
 from fedshift.common.version import commit
-from fedshift.data.load import RunData, load
+from fedshift.data.load import load
 from fedshift.data.prepare import load_index
 from fedshift.evaluations.base import Evaluation, Trained, write
 from fedshift.experiments.task import Task, one_domain, place
 from fedshift.federation.layout import Network
-from fedshift.federation.loop import Federation
 from fedshift.federation.precision import arithmetic
 from fedshift.spec import RunSpec, parse
 from fedshift.spec.block import params
@@ -45,60 +44,49 @@ def evaluate(workspace: Workspace, run: Path, tasks: Sequence[Task], device: tor
     todo = [item for item in zip(paths, tasks, stamps, strict=True) if not item[0].exists()]
     if todo:
         with arithmetic(spec.local.precision, device):
-            finished = _FinishedRun(workspace, directory, summary, spec, device)
-            for path, task, stamp in todo:
-                finished.write(path, task, stamp)
+            _write(workspace, directory, summary, spec, todo, device)
     return paths
 
 
-class _FinishedRun:
-    """A finished run, assembled once for all that is computed of it."""
-
-    def __init__(
-        self, workspace: Workspace, run: RunDirectory, summary: Summary, spec: RunSpec, device: torch.device
-    ) -> None:
-        """Raises FedshiftError where images or partition are not those of the run."""
-        if device.type == "cuda":
-            torch.use_deterministic_algorithms(True, warn_only=True)
-        self.run, self.summary, self.spec = run, summary, spec
-        self.data: RunData = load(workspace, spec)
-        self.federation: Federation
-        self.federation, hashes = assemble(spec, self.data, device)
-        for what, kind_of in (("prepared", "images"), ("partition", "partition")):
-            if hashes[what] != summary["hashes"][what]:
-                cure = "Delete its directory to train it again."
-                raise FedshiftError(run.path, f"was trained on another {kind_of} than lies here now", cure)
-        folder = workspace.prepared(spec.data.prepared_name)
-        self.domains = functools.cache(lambda: list(load_index(folder)["domain"]))
-
-    def trained(self, task: Task) -> Trained:
-        """What the evaluation sees: the weights and images that the task names."""
-        federation = self.federation
-        restored = weights.restore(federation, self.run, self.summary, task.selection)
-        targets = self.data.targets if task.images == "tested" else self.data.unheld
-        return Trained(
-            spec=self.spec,
-            round=weights.round_of(self.summary, task.selection),
+def _write(
+    workspace: Workspace, run: RunDirectory, summary: Summary, spec: RunSpec,
+    todo: Sequence[tuple[Path, Task, dict[str, Any]]], device: torch.device,
+) -> None:  # fmt: skip
+    """Assemble a finished run once, and write each task's table with what it was computed from (`stamp`).
+    Raises FedshiftError where images or partition are not those of the run.
+    """
+    if device.type == "cuda":
+        torch.use_deterministic_algorithms(True, warn_only=True)
+    data = load(workspace, spec)
+    federation, hashes = assemble(spec, data, device)
+    for what, kind_of in (("prepared", "images"), ("partition", "partition")):
+        if hashes[what] != summary["hashes"][what]:
+            cure = "Delete its directory to train it again."
+            raise FedshiftError(run.path, f"was trained on another {kind_of} than lies here now", cure)
+    folder = workspace.prepared(spec.data.prepared_name)
+    domains = functools.cache(lambda: list(load_index(folder)["domain"]))
+    for path, task, stamp in todo:
+        began = time.monotonic()
+        kind: type[Evaluation] = get("evaluations", task.evaluation)
+        if kind.adapts:
+            one_domain(spec, run.path)
+        restored = weights.restore(federation, run, summary, task.selection)
+        targets = data.targets if task.images == "tested" else data.unheld
+        trained = Trained(
+            spec=spec,
+            round=weights.round_of(summary, task.selection),
             network=Network(federation.build(), federation.layout, federation.device),
             layout=federation.layout,
             samples=federation.worker.samples,
             precision=federation.worker.precision,
-            classes=self.data.classes,
-            domains=self.domains,
-            models=lambda: weights.models(federation, restored, targets),
+            classes=data.classes,
+            domains=domains,
+            models=functools.partial(weights.models, federation, restored, targets),
             reported=federation.evaluator.reported,
         )
-
-    def write(self, path: Path, task: Task, stamp: dict[str, Any]) -> None:
-        """Compute a task's table, and write it with what it was computed from."""
-        began = time.monotonic()
-        kind: type[Evaluation] = get("evaluations", task.evaluation)
-        if kind.adapts:
-            one_domain(self.spec, self.run.path)
-        trained = self.trained(task)
         kind.check(trained.network.model, f"evaluation {kind.name}")
-        table = kind(params(kind, task.params), self.federation.method).table(trained)
-        facts = {key: self.summary[key] for key in ("dataset", "method", "target", "seed")}
+        table = kind(params(kind, task.params), federation.method).table(trained)
+        facts = {key: summary[key] for key in ("dataset", "method", "target", "seed")}
         cost = {"round": trained.round, "seconds": time.monotonic() - began, "time": time.time()}
-        machine = environment(self.federation.device, torch.get_num_threads(), commit())
+        machine = environment(federation.device, torch.get_num_threads(), commit())
         write(path, table, {**stamp, **facts, **cost, "environment": machine})

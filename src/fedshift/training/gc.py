@@ -23,17 +23,11 @@ OTHER_IMAGES = "of other images"
 
 @dataclass(frozen=True)
 class Garbage:
-    """A run's directory that nothing asks for.
-
-    path: of the directory
-    why: "trained again", "of no experiment", or OTHER_IMAGES: a tree of the user's own was decoded anew
-        since, with other files
-    size: of its files, in bytes
-    """
+    """A run's directory that nothing asks for."""
 
     path: Path
-    why: str
-    size: int
+    why: str  # AGAIN, "of no experiment", or OTHER_IMAGES: a user's tree was decoded anew, with other files
+    size: int  # of its files, in bytes
 
 
 def garbage(workspace: Workspace, wanted: Collection[Run]) -> Iterator[Garbage]:

@@ -1,14 +1,25 @@
-"""Several runs of one job at once, each in a process of its own."""
+"""A job and its processes: the GPU that it takes where no scheduler gives one, its runs, one after the other
+or at once, and signals that wait until they do no harm: SIGTERM for the end of a round, so that what is
+reached is written before the process ends, and Ctrl-C for the end of an import.
+
+Slurm sends SIGTERM before a time limit or a preemption, with some seconds to go.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import logging
+import os
 import signal
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 
 from fedshift.planning.planfile import Run
@@ -17,6 +28,37 @@ from fedshift.storage.workspace import Workspace
 log = logging.getLogger("fedshift.pack")
 POLL_SECONDS = 0.2
 BUSY_SECONDS = 5.0
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+_held: list[int] = []  # file descriptors: a lock ends with its process, however it ends
+
+
+def claim(device: str, count: int, folder: Path | None = None) -> int | None:
+    """Of `count` GPUs take one that no other job of this user holds; this process and its children see no
+    other.
+
+    Returns the GPU's number; None where there is nothing to choose: a computation
+    on the CPU, one GPU or none, or CUDA_VISIBLE_DEVICES set by a scheduler or by hand. With more jobs than
+    GPUs, one is shared.
+    """
+    if device == "cpu" or count < 2 or VISIBLE in os.environ:
+        return None
+    folder = folder or Path(tempfile.gettempdir())
+    number = next((gpu for gpu in range(count) if _lock(folder, gpu)), os.getpid() % count)
+    os.environ[VISIBLE] = str(number)
+    return number
+
+
+def _lock(folder: Path, gpu: int) -> bool:
+    """Whether this process now holds the GPU's lock."""
+    path = folder / f"fedshift-{os.getuid()}-gpu{gpu}.lock"
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(file)
+        return False
+    _held.append(file)
+    return True
 
 
 def in_turn(workspace: Workspace, runs: list[Run], train: Callable[[Run], None]) -> None:
@@ -81,3 +123,59 @@ def at_once(
             process.wait()
     if signals:
         sys.exit(128 + signals[0])
+
+
+class Stop:
+    """requested: whether SIGTERM has come."""
+
+    requested = False
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        self.requested = True
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a second SIGTERM ends the process at once
+
+
+@contextmanager
+def stoppable() -> Iterator[Stop]:
+    """In the block, SIGTERM asks to stop instead of ending the process; in the main thread only."""
+    stop = Stop()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def whole() -> Iterator[None]:
+    """In the block, Ctrl-C waits for its end. For imports: torch goes on after a KeyboardInterrupt in its
+    import of numpy, and numpy lacks half of its names then.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def interruptible(say: Callable[[str], object]) -> Iterator[None]:
+    """In the block, in the main thread, the first Ctrl-C asks a run that trains to stop at the end of its
+    round, and says so; the second one, or one while nothing trains, raises KeyboardInterrupt at once.
+    """
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if not isinstance(signal.getsignal(signal.SIGTERM), Stop):
+            raise KeyboardInterrupt
+        say("Stops at the end of the round. Ctrl-C again: at once.")
+        signal.raise_signal(signal.SIGTERM)
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

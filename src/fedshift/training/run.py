@@ -43,7 +43,7 @@ from fedshift.storage.workspace import Workspace
 from fedshift.training import weights
 from fedshift.training.assemble import assemble
 from fedshift.training.device import environment, require
-from fedshift.training.stop import stoppable
+from fedshift.training.pack import stoppable
 
 log = logging.getLogger(__name__)
 
@@ -102,15 +102,15 @@ def _train(workspace: Workspace, spec: RunSpec, run: RunDirectory, machine: Mach
     data = load(workspace, spec)
     federation, hashes = assemble(spec, data, machine.device)
     name = f"{spec.run_id} {sha256(json.dumps(hashes, sort_keys=True))[:16]}"
-    spent = _rounds(federation, run, name, machine, show, began)
+    began = _rounds(federation, run, name, machine, show, began)
     _merge(run.segments, run.timings, timings)
     _merge(run.segments, run.metrics, reproducible)
     _merge(run.statistics_segments, run.statistics)
     if federation.method.logs:
         _merge(run.diagnostics_segments, run.diagnostics)
     files = weights.write(federation, run.weights)
-    metrics = read_parquet(run.metrics)
-    summary = summarize(federation, hashes, data.classes, files, metrics, spent())
+    seconds, metrics = time.monotonic() - began, read_parquet(run.metrics)
+    summary = summarize(federation, hashes, data.classes, files, metrics, seconds)
     summary |= {"absent": data.absent, "environment": machine_facts, "finished": time.time()}
     run.finish(summary)
     run.checkpoint.unlink()
@@ -118,9 +118,7 @@ def _train(workspace: Workspace, spec: RunSpec, run: RunDirectory, machine: Mach
 
 
 def _earlier(run: RunDirectory, now: dict[str, Any]) -> list[str]:
-    """The classes of machines on which a run was trained before it is resumed on one of another class, whose
-    bits are then not its own.
-    """
+    """The classes of machines that trained a resumed run before, other than this machine's."""
     before = read_whole(run.environment) if run.checkpoint.exists() else None
     if before is None:
         return []
@@ -130,19 +128,19 @@ def _earlier(run: RunDirectory, now: dict[str, Any]) -> list[str]:
 
 def _rounds(
     federation: Federation, run: RunDirectory, name: str, machine: Machine, show: bool, began: float
-) -> Callable[[], float]:
-    """Train the rounds that are left; return what tells the seconds that the run has taken, in this process
-    and, until their checkpoints, in earlier ones. After SIGTERM the process ends with the round under way
-    and a checkpoint.
+) -> float:
+    """Train the rounds that are left. After SIGTERM the process ends with the round under way and a
+    checkpoint.
 
     name: what a checkpoint must agree on: digest and data; began: when this process did (time.monotonic).
+    Returns `began`, less the seconds that the run had taken before, up to its checkpoint.
     """
-    code = federation.spec.method_code
-    earlier = checkpoint.resume(federation, run.checkpoint, run.segments, name, code)
-    verb, total = "starts at" if earlier is None else "resumed at", federation.spec.federation.rounds
+    code, total = federation.spec.method_code, federation.spec.federation.rounds
+    resumed = checkpoint.resume(federation, run.checkpoint, run.segments, name, code)
+    verb, began = ("starts at", began) if resumed is None else ("resumed at", began - resumed)
 
-    def spent() -> float:
-        return (earlier or 0.0) + time.monotonic() - began
+    def save(seconds: float) -> None:
+        checkpoint.save(federation, run.checkpoint, run.segments, name, seconds, code)
 
     log.info("%s: %s round %d of %d", run.path, verb, federation.round, total)
     saved = time.monotonic()
@@ -151,14 +149,14 @@ def _rounds(
             _log_round(federation, run.name)
             stops = stop.requested  # once: a signal between two questions would end it without a checkpoint
             if stops or time.monotonic() - saved >= machine.checkpoint_seconds:
-                checkpoint.save(federation, run.checkpoint, run.segments, name, spent(), code)
+                save(time.monotonic() - began)
                 saved = time.monotonic()
             if stops:
                 log.info("%s: SIGTERM: stopped after round %d, resumes from here", run.path, federation.round)
                 sys.exit(128 + signal.SIGTERM)
     if federation.records.rows:
-        checkpoint.save(federation, run.checkpoint, run.segments, name, spent(), code)
-    return spent
+        save(time.monotonic() - began)
+    return began
 
 
 def _merge(segments: Path, path: Path, part: Callable[[pa.Table], pa.Table] = lambda rows: rows) -> None:
@@ -187,9 +185,7 @@ def _log_round(federation: Federation, run: str) -> None:
 
 @contextmanager
 def progress(federation: Federation, shown: bool) -> Iterator[None]:
-    """Show a bar on the terminal's standard error while the federation trains in the block; without a
-    terminal, or where it is not `shown`, none.
-    """
+    """Show a bar on standard error, if that is a terminal, while the federation trains in the block."""
     run = federation.spec.federation
     each = len(participants(len(federation.clients), run.participation, federation.spec.seed, 0))
     done, total = federation.round * each, run.rounds * each
@@ -207,9 +203,7 @@ def progress(federation: Federation, shown: bool) -> Iterator[None]:
 
 
 def accuracies(federation: Federation) -> dict[str, float]:
-    """Mean accuracies after the last finished round, if it was evaluated: `in`, on the clients' images, and
-    `out`, on the held-out domain.
-    """
+    """Mean accuracies of the last round: `in`, on clients' images, and `out`, on the held-out domain."""
     measured: dict[str, list[float]] = {}
     for row in federation.records.rows:
         if row["round"] == federation.round and row["metric"] == "accuracy":
@@ -232,6 +226,8 @@ def summarize(
     with shapes_only():
         model = federation.build()
     model_name, stage = federation.evaluator.reported
+    rows = metrics.filter(pc.equal(metrics["stage"], "cost")).group_by("metric").aggregate([("value", "sum")])
+    totals = dict(zip(rows["metric"].to_pylist(), rows["value_sum"].to_pylist(), strict=True))
     return {
         "digest": spec.run_id,
         "method_code": spec.method_code,
@@ -258,7 +254,7 @@ def summarize(
         "rounds": federation.round,
         "best_round": federation.evaluator.selection.round,
         "costs": {
-            **_totals(metrics),
+            **totals,  # bytes_down, bytes_up and images
             "seconds": seconds,
             "state_dict_bytes": state_dict_bytes(model),
             "macs_per_image": macs_per_image(model, spec.data.input_px),
@@ -272,9 +268,3 @@ def summarize(
             "bn": bn,
         },
     }
-
-
-def _totals(metrics: pa.Table) -> dict[str, Any]:
-    """bytes_down, bytes_up and images of the whole run."""
-    rows = metrics.filter(pc.equal(metrics["stage"], "cost")).group_by("metric").aggregate([("value", "sum")])
-    return dict(zip(rows["metric"].to_pylist(), rows["value_sum"].to_pylist(), strict=True))

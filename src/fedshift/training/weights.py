@@ -23,6 +23,7 @@ from fedshift.federation.loop import Federation
 from fedshift.federation.state import TRAINED
 from fedshift.storage.rundir import RunDirectory, rounds_trained
 
+AGAIN = "Delete the run's directory and train it again."
 METADATA = "fedshift"  # the one key of a file's metadata: of several, safetensors draws the order
 
 
@@ -51,9 +52,7 @@ def write(federation: Federation, folder: Path) -> dict[str, dict[str, str]]:
 
 
 def _entries(federation: Federation, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """`shared/<entry>`; `own/<entry>` [N, ..] for what each client keeps; `<slot>/<entry>` [N, ..]; a slot
-    that is no model, whole: `slot/<name>`.
-    """
+    """Tensors by entry: `shared/<entry>`, `own/<entry>` and `<slot>/<entry>` [N, ..], `slot/<name>`."""
     layout, mask = federation.layout, federation.state.private.mask
     whole = {slot.name for slot in federation.method.slots if slot.saved}
     named = {}
@@ -90,18 +89,14 @@ def restore(
     selection: "last", "best_first" or "best_later". Raises FedshiftError where there are none, or they have
         been changed.
     """
-    state = federation.state
-    restored = {
-        name: row.to(state.row.device)
-        for name, row in rows(run, summary, selection, federation.layout).items()
-    }
+    state, kept = federation.state, rows(run, summary, selection, federation.layout)
+    restored = {name: row.to(state.row.device) for name, row in kept.items()}
     if "shared" in restored:
         state.row[state.shared.at] = restored["shared"][state.shared.at]
     if "own" in restored:
         state.own.copy_(restored["own"][:, state.private.at])
-    spec = federation.spec
-    finished = round_of(summary, selection)
-    state.visits = visits(state.clients, spec.federation.participation, spec.seed, finished)
+    part, seed = federation.spec.federation.participation, federation.spec.seed
+    state.visits = visits(state.clients, part, seed, round_of(summary, selection))
     return restored
 
 
@@ -160,12 +155,10 @@ def rows(run: RunDirectory, summary: dict[str, Any], selection: str, layout: Lay
     path = run.path / files[selection]
     if not path.is_file():
         what = "is not there: results that were pulled come without weights"
-        raise FedshiftError(path, what, "Delete the run's directory and train it again.")
-    entries, metadata = read_tensors(path, "Delete the run's directory and train it again.")
+        raise FedshiftError(path, what, AGAIN)
+    entries, metadata = read_tensors(path, AGAIN)
     if _hash(entries) != summary["hashes"][f"weights_{selection}"]:
-        raise FedshiftError(
-            path, "has been changed since the run", "Delete the run's directory and train it again."
-        )
+        raise FedshiftError(path, "has been changed since the run", AGAIN)
     facts = json.loads(metadata[METADATA]) if METADATA in metadata else metadata  # of older files
     if facts["layout"] != layout.hash:
         raise FedshiftError(path, "holds another network than the code builds now", "Train the run again.")

@@ -12,7 +12,7 @@ from fedshift.analysis.clients import domains
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.figures import draw
 from fedshift.analysis.figures.base import Plot, plots
-from fedshift.experiments.figures import figures
+from fedshift.experiments.validate import figures
 
 from ..conftest import Project, accuracy
 from ..evaluating import evaluate

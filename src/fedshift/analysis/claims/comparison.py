@@ -19,9 +19,9 @@ from fedshift.analysis.uneven import AVERAGE
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.column import REACHED, column
 from fedshift.experiments.expand import Cell, expand
-from fedshift.experiments.load import available, load, protocol
+from fedshift.experiments.load import available, load
 from fedshift.experiments.paper_claims import Side, compared, paper_claim, paper_claims, sides, table_of
-from fedshift.experiments.protocols import Partial
+from fedshift.experiments.protocols import Partial, protocol
 from fedshift.experiments.schema import COST_MARGIN, SELECTED, Claim, Compared, Experiment
 from fedshift.storage.workspace import Workspace
 

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from fedshift.analysis.collected import Collected
 from fedshift.common.errors import FedshiftError, unknown
 from fedshift.experiments.column import quantity
-from fedshift.experiments.figures import figures
 from fedshift.experiments.schema import Experiment
+from fedshift.experiments.validate import figures
 from fedshift.storage.workspace import Workspace
 
 Axes = Mapping[str, Sequence[Any]]  # the values on each axis, by the name that tables use

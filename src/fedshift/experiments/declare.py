@@ -1,5 +1,6 @@
-"""Compare: the file of an experiment in which methods are trained alike on one data set, each domain held out
-once.
+"""What a few words declare: a single run (`fedshift run METHOD`), which is the same run as the one that an
+experiment's file would declare so, and the experiment of `fedshift compare`, in which methods are trained
+alike on one data set, each domain held out once.
 """
 
 from __future__ import annotations
@@ -13,15 +14,72 @@ from fedshift.common.files import sha256, write_text
 from fedshift.common.registry import get, module, names
 from fedshift.common.yaml_file import read, written
 from fedshift.data.dataset import Address
+from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
-from fedshift.experiments.load import protocol as protocol_of
-from fedshift.experiments.protocols import Partial, merge
-from fedshift.experiments.single import entry_of
+from fedshift.experiments.protocols import Partial, merge, nested
+from fedshift.experiments.protocols import protocol as protocol_of
+from fedshift.experiments.schema import Experiment
+from fedshift.spec import RunSpec, closed
 from fedshift.storage.workspace import Workspace
 
+NAME = "run"
+PROTOCOL = "unified"
 FOLDER = "compare"
 EVERYBODY = "unified/pacs"  # the experiment whose rows are all methods
 HEAD = "# Written by fedshift compare ({}), which replaces it unless edited: docs/add-an-experiment.md.\n"
+
+# Dotted key -> the option (in Python: the argument) that says it.
+OWN = {
+    "seed": "--seed (compare: --seeds)",
+    "data.target": "--target",
+    "data.dataset": "--data",
+    "data.release": "--data",
+    "method.name": "the method's name",
+}
+
+
+def spec_of(
+    workspace: Workspace,
+    method: str,
+    data: Address,
+    target: str | None = None,
+    *,
+    seed: int = 0,
+    rounds: int | None = None,
+    protocol: str = PROTOCOL,
+    settings: Mapping[str, Any] | None = None,
+) -> RunSpec:
+    """The resolved specification of the run that is declared so.
+
+    target: the held-out domain, None for none; settings: dotted key -> value, over the protocol's and the
+    method's presets; `preset` names one of the method's
+    Raises FedshiftError for a name, a setting or a value that there is not.
+    """
+    module("methods", method, "fedshift run")
+    declared = {
+        "name": NAME,
+        "title": f"{method} on {data}",
+        "protocol": protocol,
+        "spec": {"data": {"dataset": data.dataset, "release": data.release}},
+        "methods": {method: entry_of(rounds, settings or {})},
+        "axes": {"target": [target], "seed": [seed]},
+    }
+    try:
+        (cell,) = expand(workspace, closed(Experiment, declared, "fedshift run"))
+    except FedshiftError as error:
+        where = error.where.removeprefix(f"experiments/{NAME}.yaml: ")
+        raise FedshiftError(where, error.what, error.cure, retry=error.retry) from None
+    return cell.spec
+
+
+def entry_of(rounds: int | None, settings: Mapping[str, Any]) -> Partial:
+    """Settings by dotted key, nested as below an experiment's `methods`. Raises FedshiftError for one that
+    has a place of its own, which would win over it without a word.
+    """
+    own = OWN | ({} if rounds is None else {"federation.rounds": "--rounds"})
+    for key in own.keys() & settings.keys():
+        raise FedshiftError(key, "has a place of its own", f"Say it by {own[key]}, not among the settings.")
+    return nested({**({} if rounds is None else {"federation.rounds": rounds}), **settings})
 
 
 def write(workspace: Workspace, name: str, declared: Partial) -> Path:
@@ -29,21 +87,17 @@ def write(workspace: Workspace, name: str, declared: Partial) -> Path:
     another experiment, or was edited.
     """
     path = workspace.experiments / f"{name}.yaml"
-    if path.exists() and read(path) == declared:
-        return path
-    if path.exists() and not _as_written(path):
-        what = "is another experiment, or was edited since fedshift compare wrote it"
-        raise FedshiftError(path, what, "Choose another --name, or remove it; its runs stay.")
+    if path.exists():
+        if read(path) == declared:
+            return path
+        head, _, rest = path.read_text(encoding="utf-8").partition("\n")
+        if f"{head}\n" != HEAD.format(sha256(rest)[:16]):
+            what = "is another experiment, or was edited since fedshift compare wrote it"
+            raise FedshiftError(path, what, "Choose another --name, or remove it; its runs stay.")
     path.parent.mkdir(parents=True, exist_ok=True)
     text = written(declared, default_flow_style=None, width=110)
     write_text(path, HEAD.format(sha256(text)[:16]) + text)
     return path
-
-
-def _as_written(path: Path) -> bool:
-    """Whether a file is as `write` left it: its first line has the hash of the others."""
-    head, _, text = path.read_text(encoding="utf-8").partition("\n")
-    return f"{head}\n" == HEAD.format(sha256(text)[:16])
 
 
 def declaration(
@@ -63,9 +117,8 @@ def declaration(
     protocol's where None
     Raises FedshiftError for an unknown method or domain, and for images of a single domain.
     """
-    domains = get("datasets", data.dataset)().domains_and_classes(workspace.raw(data.dataset, data.release))[
-        0
-    ]
+    raw = workspace.raw(data.dataset, data.release)
+    domains, _ = get("datasets", data.dataset)().domains_and_classes(raw)
     if len(domains) < 2:
         what = f"has {len(domains)} domain, and one is held out"
         raise FedshiftError(str(data), what, "Give a tree with two or more: domain/class/image.")
@@ -86,10 +139,7 @@ def declaration(
         "axes": {"target": held_out, "seed": [*every]},
         "tables": {
             "summary": {"title": "Accuracy (%) averaged over held-out domains"},
-            "targets": {
-                "title": "Accuracy (%) per held-out domain",
-                "columns": ["target"],
-            },
+            "targets": {"title": "Accuracy (%) per held-out domain", "columns": ["target"]},
         },
         "figures": ["curves", "ranks"] if ranked else ["curves"],
     }
