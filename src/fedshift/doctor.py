@@ -1,7 +1,5 @@
 """Doctor: what this machine and project lack for the runs that are asked for, and what to do about it."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Iterator
@@ -62,7 +60,7 @@ def gpu(request: Request) -> Finding:
 def datasets(workspace: Workspace, runs: list[RunSpec]) -> Iterator[Finding]:
     """One line for each data set and release, and how far it has come."""
     for dataset, release in dict.fromkeys((spec.data.dataset, spec.data.release) for spec in runs):
-        state = states(workspace, dataset).get(release, State("absent"))
+        state = states(workspace, dataset).get(release, State())
         options = "" if release == "original" else f" --release {release}"
         verdict: Literal["ok", "absent", "wrong"] = "ok"
         cure = ""

@@ -1,7 +1,5 @@
 """The version of the engine, and the fingerprint of files: what code computes, whatever it is called."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import importlib.util

@@ -19,7 +19,7 @@ from PIL import Image
 from fedshift.data.datasets.folder import Folder
 from fedshift.data.partition import partition
 from fedshift.data.prepare import load_prepared, prepare
-from fedshift.data.state import State, partitions, states
+from fedshift.data.state import State, states
 from fedshift.data.verify import verify, write_manifest
 from fedshift.planning import planfile
 from fedshift.spec import Prepare, Source
@@ -259,11 +259,11 @@ def test_each_step_is_seen(workspace: Workspace, tmp_path: Path) -> None:
     assert states(workspace, "folder") == {"mine": State("verified", 20, (16, 32))}
     spec = make_spec(dataset="folder")
     partition(workspace, spec.model_copy(update={"data": spec.data.model_copy(update={"release": "mine"})}))
-    assert partitions(workspace, "folder") == {"mine": 1}
+    assert states(workspace, "folder") == {"mine": State("verified", 20, (16, 32), 1)}
     lines = call(workspace.root, "list", "datasets").output.splitlines()
     assert "mine: verified, 20 files, prepared (16, 32 px), partitioned (1)" in [
         line.strip() for line in lines
     ]
     (tree / "A" / "x" / "more.png").write_bytes((tree / "A" / "x" / "0.png").read_bytes())
     write_manifest(workspace, "folder", "mine")  # another one than it was verified by
-    assert states(workspace, "folder") == {"mine": State("raw", 0, (16, 32))}
+    assert states(workspace, "folder") == {"mine": State("raw", 0, (16, 32), 1)}

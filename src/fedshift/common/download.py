@@ -1,7 +1,5 @@
 """Download a file over HTTP."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import requests

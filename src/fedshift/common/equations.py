@@ -1,7 +1,5 @@
 """Marks the functions that are a paper's equations, so that they can be listed and tested by number."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 

@@ -1,7 +1,5 @@
 """Files and folders that are whole or absent, locks, and hashes. Standard library only."""
 
-from __future__ import annotations
-
 import codecs
 import contextlib
 import csv

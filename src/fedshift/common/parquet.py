@@ -2,8 +2,6 @@
 their columns and attributes (`attrs`), not their file's bytes.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

@@ -2,8 +2,6 @@
 their caches. Standard library only: the Snakefile needs it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess

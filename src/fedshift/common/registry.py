@@ -4,8 +4,6 @@ one file each, or one folder.
 Other packages add theirs by an entry point in the group `fedshift.<kind>` that names the class.
 """
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import functools

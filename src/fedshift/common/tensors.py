@@ -1,7 +1,5 @@
 """Named tensors on disk (safetensors files, whole or absent; no pickles), and networks without values."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path

@@ -5,8 +5,6 @@ are decimal, 1e-3 is a number, true and false are the only truth values, and any
 version does not take for text is an error.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import math

@@ -1,7 +1,5 @@
 """Unpack archives: files and folders alone, inside their folder, no more than the disk holds."""
 
-from __future__ import annotations
-
 import itertools
 import lzma
 import shutil

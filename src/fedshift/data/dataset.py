@@ -2,8 +2,6 @@
 that names one on a command line, `pacs`, `pacs:hfedf` or `folder:clinics`.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -9,8 +9,6 @@ The work lies in a hidden folder beside the final one until it is whole. Every f
 many images have reached the disk, so that a killed `prepare` goes on from there.
 """
 
-from __future__ import annotations
-
 import functools
 import logging
 import os
@@ -174,9 +172,10 @@ def _write(
     index = dataset.index(raw)
     index.insert(0, "sample", np.arange(len(index), dtype=np.int32))
     facts |= {"version": dataset.version, "pillow": PIL.__version__, "code": _code(dataset.name)}
-    images, progress = part / "images.npy", Progress(part / "progress.json", facts)
+    images, progress = part / "images.npy", part / "progress.json"
+    work, paths = sha256(canonical_json(facts)), list(index["path"])
     try:
-        broken = _decode(images, progress, dataset, raw, list(index["path"]), options, jobs)
+        broken = _decode(images, progress, work, dataset, raw, paths, options, jobs)
     except OSError as error:
         cure = cure_of(error) or "Free space, then run it again."
         raise FedshiftError(images, f"cannot be written: {error}", cure, retry=True) from error
@@ -190,20 +189,26 @@ def _write(
     domains, classes = dataset.domains_and_classes(raw)
     hashes = {"images": sha256_file(images), "index": write_columns(part / "index.parquet", index, {})}
     write_json(part / "prepared.json", {**facts, **hashes, "domains": domains, "classes": classes})
-    progress.path.unlink()
+    progress.unlink()
 
 
 def _decode(
     images: Path,
-    progress: Progress,
+    progress: Path,
+    work: str,
     dataset: Dataset,
     raw: Path,
     paths: list[str],
     options: Prepare,
     jobs: int | None,
 ) -> list[str]:
-    """Decode the images that are not yet in `images`; returns a line for each that cannot be read."""
-    row, broken, done = options.px * options.px * 3, list[str](), progress.done
+    """Decode the images that are not yet in `images`; returns a line for each that cannot be read.
+
+    `progress` notes how many images of `work` have reached the disk; of other work none has.
+    """
+    row, broken, saved = options.px * options.px * 3, list[str](), time.monotonic()
+    noted = read_whole(progress) or {}
+    done: int = noted["done"] if noted.get("work") == work else 0
     tasks = [(first, paths[first : first + CHUNK]) for first in range(done, len(paths), CHUNK)]
     bar = tqdm(total=len(paths), initial=done, unit=" images", desc=f"prepare {dataset.name}", disable=None)
     with bar, open(images, "r+b" if done else "wb") as file:
@@ -211,7 +216,10 @@ def _decode(
         np.lib.format.write_array_header_1_0(file, {"shape": shape, "fortran_order": False, "descr": "|u1"})
         file.flush()
         start = file.tell()
-        _check_room(images, (len(paths) - done) * row)
+        needed, free = (len(paths) - done) * row, shutil.disk_usage(images.parent).free
+        if free < needed:
+            what = f"needs {needed / 1e9:.1f} GB more, {free / 1e9:.1f} GB are free"
+            raise FedshiftError(images, what, "Free space, then run it again.", retry=True)
         file.truncate(start + len(paths) * row)
         decoder = Decoder(dataset, raw, options, images, start)
         with spread((len(paths) - done) // IMAGES_PER_PROCESS, jobs or usable_cores()) as each:
@@ -219,16 +227,11 @@ def _decode(
                 broken += failed
                 done = first + len(chunk)
                 bar.update(len(chunk))
-                if not broken:
-                    progress.reached(done, file.fileno(), done == len(paths))
+                if not broken and (done == len(paths) or time.monotonic() - saved >= SAVE_SECONDS):
+                    os.fsync(file.fileno())  # the pixels reach the disk before the number does
+                    write_json(progress, {"work": work, "done": done})
+                    saved = time.monotonic()
     return broken
-
-
-def _check_room(images: Path, needed: int) -> None:
-    free = shutil.disk_usage(images.parent).free
-    if free < needed:
-        what = f"needs {needed / 1e9:.1f} GB more, {free / 1e9:.1f} GB are free"
-        raise FedshiftError(images, what, "Free space, then run it again.", retry=True)
 
 
 @dataclass(frozen=True)
@@ -263,22 +266,3 @@ class Decoder:
             file.seek(self.offset + first * px * px * 3)
             file.write(pixels.data)
         return broken
-
-
-class Progress:
-    """How many images of a piece of work have reached the disk; `done` is 0 where `path` is of other work."""
-
-    def __init__(self, path: Path, work: dict[str, Any]) -> None:
-        self.path, self._work = path, sha256(canonical_json(work))
-        noted = read_whole(path) or {}
-        self.done: int = noted["done"] if noted.get("work") == self._work else 0
-        self._saved = time.monotonic()
-
-    def reached(self, done: int, file: int, now: bool) -> None:
-        """Note that `done` images of the open file are decoded: `now`, or when some seconds have passed. The
-        pixels reach the disk before the number does.
-        """
-        if now or time.monotonic() - self._saved >= SAVE_SECONDS:
-            os.fsync(file)
-            write_json(self.path, {"work": self._work, "done": done})
-            self._saved = time.monotonic()

@@ -1,7 +1,5 @@
 """Partition scheme: which client holds which sample. It sees domains and labels, never pixels."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 

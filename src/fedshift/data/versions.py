@@ -2,8 +2,6 @@
 cache and remotes hold the images.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import subprocess
 from pathlib import Path

@@ -2,8 +2,6 @@
 tested as it is written.
 """
 
-from __future__ import annotations
-
 import keyword
 import re
 from pathlib import Path

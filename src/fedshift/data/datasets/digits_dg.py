@@ -1,9 +1,5 @@
 """Digits-DG: MNIST, MNIST-M, SVHN and synthetic digits, 600 of each class (Zhou et al., AAAI 2020)."""
 
-from __future__ import annotations
-
-from typing import ClassVar
-
 from fedshift.data.dataset import Release
 from fedshift.data.tree import ImageTree
 
@@ -19,7 +15,7 @@ class DigitsDG(ImageTree):
     domains = ("mnist", "mnist_m", "svhn", "syn")
     classes = tuple("0123456789")
     levels = ("images", "train", "val")
-    releases: ClassVar[dict[str, Release]] = {
+    releases = {
         "original": Release(
             source="Dassl's digits_dg.zip: digits_dg/<domain>/{train,val}/<class>",
             licence="none stated for the collection; each source has its own: for research, do not "

@@ -1,7 +1,5 @@
 """Your own images: any tree of folders domain/class/image."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from fedshift.common.errors import FedshiftError

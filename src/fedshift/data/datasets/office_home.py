@@ -1,9 +1,5 @@
 """Office-Home: 65 classes as art, clip art, product photos and photos (Venkateswara et al., CVPR 2017)."""
 
-from __future__ import annotations
-
-from typing import ClassVar
-
 from fedshift.data.dataset import Release
 from fedshift.data.tree import ImageTree
 
@@ -37,7 +33,7 @@ class OfficeHome(ImageTree):
     domains = ("art", "clipart", "product", "real_world")
     classes = CLASSES
     levels = ("images", "train", "val")
-    releases: ClassVar[dict[str, Release]] = {
+    releases = {
         "original": Release(
             source="the authors' OfficeHomeDataset_10072016.zip: {Art,Clipart,Product,Real World}/<class>",
             licence=LICENCE,

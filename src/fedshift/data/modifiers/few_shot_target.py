@@ -1,7 +1,5 @@
 """Every client also trains on a few samples of the held-out domain (hFedF, few-shot figure)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

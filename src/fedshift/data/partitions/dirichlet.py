@@ -1,7 +1,5 @@
 """Every domain is spread over all clients by Dirichlet proportions (StableFDG, multi-domain setting)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -7,8 +7,6 @@ without replacement; its own client's style keeps it as it is. `space: vgg` uses
 `space: rgb` is a substitute that needs none: AdaIN on the three colour channels.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
