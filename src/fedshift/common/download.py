@@ -39,8 +39,7 @@ def _receive(url: str, path: Path, name: str) -> None:
     with requests.Session() as session:
         for scheme in ("http://", "https://"):
             session.mount(scheme, HTTPAdapter(max_retries=RETRY))
-        # Compressed on the way, a file's length would be unknown.
-        headers = {"Accept-Encoding": "identity"}
+        headers = {"Accept-Encoding": "identity"}  # compressed on the way, a file's length would be unknown
         answer = session.get(url, headers=headers, stream=True, timeout=TIMEOUT)
         with answer, path.open("wb") as file:
             answer.raise_for_status()

@@ -7,9 +7,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Equation(NamedTuple):
-    """paper, number: what a function computes; used_with: the method's parameters under which a run calls it
-    (none: its defaults).
-    """
+    """paper, number: what it computes; used_with: parameters under which a run calls it."""
 
     paper: str
     number: str

@@ -1,6 +1,4 @@
-"""Other programs and processes: what they print, how many cores they may use, work spread over them, and
-their caches. Standard library only: the Snakefile needs it.
-"""
+"""Other programs and processes, cores and caches. Standard library only: the Snakefile needs it."""
 
 import contextlib
 import os

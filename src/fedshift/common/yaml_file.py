@@ -54,9 +54,7 @@ class _Writer(_Words, yaml.SafeDumper):
 
 
 class _Reader(_Words, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # C where PyYAML has it
-    """YAML in which a mapping has each key once, of which PyYAML keeps the last one silently, and in which a
-    word without quotes means one thing.
-    """
+    """YAML in which a mapping has each key once, and a word without quotes means one thing."""
 
     def ambiguous(self, node: yaml.ScalarNode) -> None:
         raise Ambiguous(problem=f"'{node.value}' has several meanings", problem_mark=node.start_mark)
@@ -99,9 +97,7 @@ def _parsed(text: str, path: Path) -> str:
 
 
 def _check_plain(parsed: Any, path: Path) -> None:
-    """Raise FedshiftError for what JSON has no word for - a key that is no text, an infinite number, a set -
-    and where aliases make a small file large.
-    """
+    """Raise FedshiftError for values that JSON cannot express, and where aliases make a small file large."""
     waiting, seen = [parsed], 0
     while waiting:
         part, seen = waiting.pop(), seen + 1

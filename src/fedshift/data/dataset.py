@@ -121,24 +121,16 @@ class Dataset:
 
 def rows(paths: Sequence[str], classes: Sequence[str]) -> pd.DataFrame:
     """The index of `paths` (`domain/class/file`) with labels by position in `classes`."""
-    parts = [path.split("/") for path in paths]
     labels = {name: label for label, name in enumerate(classes)}
-    frame = pd.DataFrame(
-        {
-            "path": list(paths),
-            "domain": [part[0] for part in parts],
-            "class": [part[1] for part in parts],
-            "label": [labels[part[1]] for part in parts],
-            "split": "",
-            "group": -1,
-        }
-    )
-    return frame.astype(INDEX_TYPES)
+    parts = (path.split("/")[:2] for path in paths)
+    table = [
+        (path, domain, name, labels[name], "", -1) for path, (domain, name) in zip(paths, parts, strict=True)
+    ]
+    return pd.DataFrame(table, columns=[*INDEX_TYPES]).astype(INDEX_TYPES)
 
 
-def missing_tree(dataset: Dataset, raw: Path, release: str) -> FedshiftError:
-    """The error for a raw tree that is not there."""
-    return FedshiftError(raw, "no such folder", f"Run: fedshift fetch {dataset.name} --release {release}")
+def missing_tree(dataset: Dataset, raw: Path) -> FedshiftError:
+    return FedshiftError(raw, "no such folder", f"Run: fedshift fetch {dataset.name} --release {raw.name}")
 
 
 class Address(NamedTuple):
@@ -189,9 +181,8 @@ def address(text: str, where: str = "--data") -> Address:
 def renamed(dataset: str, tree: Path) -> str:
     """How to give a tree another name."""
     path = shlex.quote(str(tree))
-    return (
-        f"Name it: --data {dataset}:NAME={path} (or fedshift fetch {dataset} --release NAME --from {path})."
-    )
+    by_fetch = f"fedshift fetch {dataset} --release NAME --from {path}"
+    return f"Name it: --data {dataset}:NAME={path} (or {by_fetch})."
 
 
 def _expanded(path: str) -> Path:

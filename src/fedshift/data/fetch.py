@@ -51,8 +51,7 @@ def fetch(
     say: Say = print,
     copy: bool = False,
 ) -> Path:
-    """Make the raw tree present and return its path; a tree that is present is left alone, its manifest
-    too.
+    """Make the raw tree present and return its path; one that is present, and its manifest, are left alone.
 
     `source`: a tree on this machine, which is never changed, or archives, unpacked. `lists`: a folder of
         official lists. `ignore`: patterns of files that do not belong to the tree. `skip_broken`: images that
@@ -196,9 +195,7 @@ def _copy(raw: Path) -> None:
 
 @contextlib.contextmanager
 def _naming(place: object, cure: str | None = None) -> Iterator[None]:
-    """Let errors in the block name `place`, which the user knows: the folder in which they arose is removed
-    before they are read.
-    """
+    """Let errors in the block name `place`, which the user knows, not a folder that is removed."""
     try:
         yield
     except FedshiftError as error:
@@ -219,9 +216,7 @@ def _checked(dataset: Dataset, raw: Path, skip_broken: bool, made: bool = True) 
 
 
 def _openable(raw: Path) -> None:
-    """Raise FedshiftError naming links that lead nowhere, and names that no manifest could hold: not UTF-8,
-    or with a control character.
-    """
+    """Raise FedshiftError for links that lead nowhere, and names not in UTF-8 or with a control character."""
     problems = []
     for path in entries(raw):
         name = os.fsencode(path.relative_to(raw)).decode(errors="backslashreplace")

@@ -24,9 +24,7 @@ def own_lists(raw: Path) -> Path:
 
 
 def lists_file(raw: Path, name: str | None) -> Path | None:
-    """The lists that hold for `raw`: the user's before the project's file `name`; None where there are
-    none.
-    """
+    """The lists that hold for `raw`: the user's, else the project's file `name`; None where there is none."""
     own = own_lists(raw)
     return own if own.exists() else REFERENCE / name if name else None
 
@@ -47,9 +45,7 @@ def write_lists(path: Path, words: dict[str, str]) -> None:
 
 
 def read_table(path: Path, columns: dict[str, str], cure: str) -> list[tuple[Any, ...]]:
-    """The rows of a compressed CSV file; columns: their names and dtypes. Raises FedshiftError with `cure`
-    where it is absent or not whole.
-    """
+    """Rows of a compressed CSV file with `columns` (name: dtype). Raises FedshiftError unless it is whole."""
     if not path.exists():
         raise FedshiftError(path, "no such list of files", cure)
     try:
@@ -107,9 +103,7 @@ def _check_labels(labels: list[tuple[str, str]], canonical: Callable[[str], str]
 
 
 def _path_and_label(line: str, where: str) -> tuple[str, str]:
-    """The last three parts of the path that a line begins with, and the label after it, a number or the
-    class; "" for none.
-    """
+    """The last three parts of the path that begins a line, and its label: a number, the class, or ""."""
     text, label = line.strip(), ""
     if re.search(r"\.\w+[\s,]", text) and (found := re.search(r"[\s,]+((?!\S*\.[A-Za-z]\w*$)\S+)$", text)):
         text, label = text[: found.start()], found[1]

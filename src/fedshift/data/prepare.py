@@ -103,8 +103,7 @@ class Prepared:
 
 
 def load_prepared(folder: Path) -> Prepared:
-    """The images of a folder that `prepare` made; pixels are hashed once per process while size and time
-    stay.
+    """The images of a folder that `prepare` made; pixels are hashed once a process while size and time stay.
 
     Raises Damaged where they or the index do not match prepared.json.
     """
@@ -136,9 +135,7 @@ def load_index(folder: Path) -> pd.DataFrame:
 
 
 def prepared_hash(facts: dict[str, Any]) -> str:
-    """What runs note of the images that they are trained on, by `facts` of a prepared folder: the SHA-256 of
-    pixels and index together.
-    """
+    """What runs note of their images, by `facts` of a prepared folder: SHA-256 of pixels and index."""
     return sha256(facts["images"] + facts["index"])
 
 
@@ -236,9 +233,7 @@ def _decode(
 
 @dataclass(frozen=True)
 class Decoder:
-    """Writes images of a raw tree to rows of `file`, whose pixels begin at byte `offset`; memory holds one
-    chunk a process.
-    """
+    """Writes images of a raw tree to rows of `file`, whose pixels begin at byte `offset`, chunk by chunk."""
 
     dataset: Dataset
     raw: Path
@@ -247,9 +242,7 @@ class Decoder:
     offset: int
 
     def __call__(self, task: tuple[int, Sequence[str]]) -> list[str]:
-        """Write the images `task` = (first row, paths); returns a line for each that cannot be read. Raises
-        OSError on a full disk.
-        """
+        """Write images, `task`: (first row, paths); a line for each unreadable one. OSError: a full disk."""
         first, paths = task
         px = self.options.px
         pixels = np.zeros((len(paths), px, px, 3), dtype=np.uint8)

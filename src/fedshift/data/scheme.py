@@ -46,9 +46,7 @@ class Scheme:
 
 
 class Modifier:
-    """Base of all changes to a finished division; `Params` is a frozen dataclass with `check(domains,
-    classes, where)`.
-    """
+    """Base of changes to a finished division; `Params`: a dataclass with `check(domains, classes, where)`."""
 
     name: ClassVar[str]
     version: ClassVar[int] = 1
@@ -58,9 +56,7 @@ class Modifier:
         self.params: Any = self.Params() if params is None else params
 
     def modify(self, table: pd.DataFrame, rng: np.random.PCG64) -> None:
-        """Change columns client and split of `table` (sample, client, domain, class, label, split) in
-        place.
-        """
+        """Change client and split of `table` (sample, client, domain, class, label, split) in place."""
         raise NotImplementedError
 
 

@@ -96,8 +96,7 @@ class ImageTree(Dataset):
             return _opaque(ImageOps.exif_transpose(file))
 
     def index(self, raw: Path) -> pd.DataFrame:
-        """As `Dataset.index`; `split` comes from folders or lists, `group` numbers the sets of byte-identical
-        files.
+        """As `Dataset.index`; `split` is of folders or lists, `group` numbers sets of byte-identical files.
 
         Raises FedshiftError for a missing or empty class folder, an unexpected folder, a file that is empty
         or no image, and for lists that are absent or name absent images.
@@ -129,9 +128,7 @@ class ImageTree(Dataset):
     def _missing(
         self, raw: Path, files: Mapping[str, Path], paths: Iterable[str], listed: Iterable[str]
     ) -> list[str]:
-        """Lines that name the domains and classes without an image in `paths`, and the `listed` files of
-        which a release consists that the tree does not have.
-        """
+        """Lines that name domains and classes without an image, and files of a release that are not there."""
         domains, classes = self.domains_and_classes(raw)
         cells = {tuple(path.split("/")[:2]) for path in paths}
         absent, broken = [], left_out(raw).broken
@@ -149,11 +146,9 @@ class ImageTree(Dataset):
         return [*(f"no images in {name}" for name in lacking), *absent]
 
     def _look(self, raw: Path) -> tuple[dict[str, Path], list[str]]:
-        """The images of the tree, `domain/class/[split/]file` -> path; and a line for each folder and file
-        that does not belong in it.
-        """
+        """Images, `domain/class/[split/]file` -> path; and a line for each path that does not belong."""
         if not raw.is_dir():
-            raise missing_tree(self, raw, raw.name)
+            raise missing_tree(self, raw)
         domains, classes = self.domains_and_classes(raw)
         ignored, apart = self.passed_over.difference(classes), left_out(raw)
         files, folders, problems = dict[str, Path](), dict[str, Path](), list[str]()

@@ -1,6 +1,4 @@
-"""Verify: compare a raw tree with its manifest - counts, bytes and the SHA-256 of every file - and with what
-was published; count what it holds twice.
-"""
+"""Verify: compare a raw tree with its manifest and with what was published; count what it holds twice."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
@@ -64,9 +62,7 @@ def verify(workspace: Workspace, name: str, release: str = "original") -> Path:
 
 
 def verified(workspace: Workspace, name: str, release: str) -> Path:
-    """The stamp of a verified tree; verifies now if there is none for the present manifest, or the tree was
-    touched since.
-    """
+    """The stamp of a tree, which is verified now if it or its manifest has changed since."""
     stamp = stamp_path(workspace, name, release)
     try:
         made = stamp.stat().st_ctime_ns
@@ -77,8 +73,7 @@ def verified(workspace: Workspace, name: str, release: str) -> Path:
 
 
 def stamped(workspace: Workspace, name: str, release: str) -> dict[str, Any] | None:
-    """The manifest by which the tree was verified last; None where it never was, or the manifest has changed
-    since.
+    """The manifest by which the tree was verified last; None where it never was, or the manifest has changed.
 
     Raises FedshiftError where there is no manifest.
     """
@@ -99,9 +94,7 @@ def entries(raw: Path) -> list[Path]:
 
 
 def as_listed(workspace: Workspace, name: str, release: str) -> None:
-    """A look at a tree of the user's own, which may change; its files are not read. Raises FedshiftError
-    where names or sizes are not those of its manifest.
-    """
+    """Compare names and sizes of the user's own tree with its manifest; FedshiftError where they differ."""
     dataset: Dataset = get("datasets", name)()
     if dataset.release(release).manifest is not None:
         return
@@ -215,9 +208,7 @@ def differences(wanted: Mapping[str, Any], actual: Mapping[str, Any]) -> list[st
 
 
 def unpublished(dataset: Dataset, raw: Path, actual: Files) -> list[str]:
-    """Lines that name how the tree differs from published names or, without such, from published counts per
-    domain.
-    """
+    """Lines on how the tree differs from published names or, without such, from counts per domain."""
     facts = dataset.facts(raw)
     if facts.complete and facts.lists and not own_lists(raw).exists():
         return differences(dict.fromkeys(read_lists(REFERENCE / facts.lists)), dict.fromkeys(actual))

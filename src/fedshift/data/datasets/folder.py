@@ -28,9 +28,7 @@ class Folder(ImageTree):
         return Release(source="a folder of the user's", licence="the user's", citation="none")
 
     def root(self, folder: Path) -> Path:
-        """The first folder that holds images as domain/class/image, below three folders at most that hold no
-        other.
-        """
+        """The first folder with images as domain/class/image, at most three levels down, past single folders."""
         root = folder
         for _ in range(DEPTH):
             inner = [path for path in within(root) if path.is_dir()]
@@ -41,7 +39,7 @@ class Folder(ImageTree):
 
     def domains_and_classes(self, raw: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
         if not raw.is_dir():
-            raise missing_tree(self, raw, raw.name)
+            raise missing_tree(self, raw)
         domains = tuple(path.name for path in below(raw, 1) if path.is_dir())
         classes = sorted({path.name for path in below(raw, 2) if path.is_dir()})
         return domains, tuple(classes)

@@ -21,8 +21,7 @@ CLASSES = tuple(
 
 
 class OfficeHome(ImageTree):
-    """15,588 images: art 2,427, clipart 4,365, product 4,439, real_world 4,357; classes as ImageFolder sorts
-    them.
+    """15,588 images: art 2,427, clipart 4,365, product 4,439, real_world 4,357; ImageFolder's class order.
 
     The names of all files are known (reference/lists/office_home.csv.gz), their hashes are not: no images
     were at hand. There is no official split. `dassl` (StableFDG): the same images as
