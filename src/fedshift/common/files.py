@@ -220,7 +220,7 @@ def this_process() -> Holder:
 
 @contextlib.contextmanager
 def locked(path: Path, wait: bool = False) -> Iterator[None]:
-    """Hold the lock file `path` for the block; remove it at its end. Wait for another holder, or raise Locked.
+    """Hold the lock file `path` for the block, then remove it. Wait for another holder, or raise Locked.
 
     The lock is the kernel's (flock), which file servers share between nodes; it ends with its process. The
     file's content only serves messages.

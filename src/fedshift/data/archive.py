@@ -31,7 +31,7 @@ def unpack(archive: Path, folder: Path) -> None:
     try:
         if zipfile.is_zipfile(archive):
             with zipfile.ZipFile(archive) as file:
-                _bounded(archive, folder, [_unzipped_size(member, folder) for member in file.infolist()])
+                _bounded(archive, folder, [sum(_unzipped_size(member, folder) for member in file.infolist())])
                 file.extractall(folder)
         else:
             with tarfile.open(archive) as tar:

@@ -123,14 +123,12 @@ def rows(paths: Sequence[str], classes: Sequence[str]) -> pd.DataFrame:
     """The index of `paths` (`domain/class/file`) with labels by position in `classes`."""
     labels = {name: label for label, name in enumerate(classes)}
     parts = (path.split("/")[:2] for path in paths)
-    table = [
-        (path, domain, name, labels[name], "", -1) for path, (domain, name) in zip(paths, parts, strict=True)
-    ]
+    table = [(path, domain, of, labels[of], "", -1) for path, (domain, of) in zip(paths, parts, strict=True)]
     return pd.DataFrame(table, columns=[*INDEX_TYPES]).astype(INDEX_TYPES)
 
 
-def missing_tree(dataset: Dataset, raw: Path) -> FedshiftError:
-    return FedshiftError(raw, "no such folder", f"Run: fedshift fetch {dataset.name} --release {raw.name}")
+def missing_tree(dataset: Dataset, raw: Path, release: str) -> FedshiftError:
+    return FedshiftError(raw, "no such folder", f"Run: fedshift fetch {dataset.name} --release {release}")
 
 
 class Address(NamedTuple):

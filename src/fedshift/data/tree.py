@@ -148,7 +148,7 @@ class ImageTree(Dataset):
     def _look(self, raw: Path) -> tuple[dict[str, Path], list[str]]:
         """Images, `domain/class/[split/]file` -> path; and a line for each path that does not belong."""
         if not raw.is_dir():
-            raise missing_tree(self, raw)
+            raise missing_tree(self, raw, raw.name)
         domains, classes = self.domains_and_classes(raw)
         ignored, apart = self.passed_over.difference(classes), left_out(raw)
         files, folders, problems = dict[str, Path](), dict[str, Path](), list[str]()

@@ -152,8 +152,8 @@ class RunDirectory:
 Failure = dict[str, Any]
 # Mistakes in code or declarations: they come again on every machine. Any other error may be the machine's.
 FINAL = (
-    ArithmeticError, AssertionError, AttributeError, LookupError, NameError, NotImplementedError, RecursionError,
-    SyntaxError, TypeError, ValueError,
+    ArithmeticError, AssertionError, AttributeError, LookupError, NameError, NotImplementedError,
+    RecursionError, SyntaxError, TypeError, ValueError,
 )  # fmt: skip
 MEMORY = re.compile(r"out of memory|OutOfMemory|MemoryError|ALLOC", re.IGNORECASE)
 MACHINE = re.compile("CUDA|CUDNN|CUBLAS|CUSOLVER|CUFFT|NCCL|AcceleratorError|start new thread", re.IGNORECASE)

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from fedshift.common.files import read_whole, write_json
 from fedshift.storage.rundir import At, Failure, RunDirectory, State, Summary

@@ -39,7 +39,7 @@ class Folder(ImageTree):
 
     def domains_and_classes(self, raw: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
         if not raw.is_dir():
-            raise missing_tree(self, raw)
+            raise missing_tree(self, raw, raw.name)
         domains = tuple(path.name for path in below(raw, 1) if path.is_dir())
         classes = sorted({path.name for path in below(raw, 2) if path.is_dir()})
         return domains, tuple(classes)
