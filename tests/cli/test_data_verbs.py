@@ -1,7 +1,5 @@
 """The verbs from fetch to partition, on the command line."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Files of the user's own that are found by name, and what is wrong with some."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """YAML that people write: each word means one thing, whichever system and editor saved the file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Every data set: a miniature in each accepted raw layout goes from a web server to a trained model."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Partitions: Algorithm 5 against its vectors, sizes by hand, what holds for every draw, and their files."""
 
-from __future__ import annotations
-
 import re
 import time
 from pathlib import Path

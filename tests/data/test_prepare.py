@@ -1,7 +1,5 @@
 """Prepare and load: exact pixels, one order whatever the number of processes, named damage, a killed process; what a run gets of them."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Published weights: got from a real server, refused, brought by hand; and what runs without them are told."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -73,9 +73,8 @@ def fetch(
     with _undone_by_errors(raw):
         if lists is not None:
             if facts.manifest is not None or not isinstance(dataset, ImageTree):
-                raise FedshiftError(
-                    f"{name} {release}", "its lists are part of the project", "Leave out --lists."
-                )
+                what = "its lists are part of the project"
+                raise FedshiftError(f"{name} {release}", what, "Leave out --lists.")
             write_lists(own_lists(raw), gather(lists, dataset.canonical))
         if other:
             if facts.manifest is not None:
@@ -148,9 +147,8 @@ def _skip_broken(dataset: Dataset, raw: Path) -> None:
 def _take(dataset: Dataset, sources: Sequence[Path], raw: Path, skip_broken: bool) -> None:
     """Link a tree, or unpack archives."""
     if len(sources) > 1 and any(source.is_dir() for source in sources):
-        raise FedshiftError(
-            dataset.name, "--from takes one folder, or one archive and more", "Give one folder."
-        )
+        what = "--from takes one folder, or one archive and more"
+        raise FedshiftError(dataset.name, what, "Give one folder.")
     origin = ", ".join(map(str, sources))
     with _unpacked(sources, raw) if sources[0].is_file() else contextlib.nullcontext(sources[0]) as folder:
         with _naming(origin):

@@ -78,11 +78,8 @@ def prepare(
             if part is not None:
                 _write(part, get("datasets", name)(), workspace.raw(name, release), facts, options, jobs)
     if prepared_facts(folder)["raw"] != raw:
-        what, cure = (
-            f"was made from another state of {name} {release}",
-            f"Remove {folder} or name a new release.",
-        )
-        raise FedshiftError(folder, what, cure)
+        what = f"was made from another state of {name} {release}"
+        raise FedshiftError(folder, what, f"Remove {folder} or name a new release.")
     return folder
 
 
@@ -179,10 +176,8 @@ def _write(
     if broken:
         what = "\n  ".join([f"{len(broken)} images cannot be read:", *broken])
         skip = f"fedshift fetch {dataset.name} --release {raw.name} --skip-broken"
-        cure = (
-            f"Replace them and verify, or fetch the data set again; leave them out of your own tree: {skip}"
-        )
-        raise FedshiftError(raw, what, cure)
+        cure = "Replace them and verify, or fetch the data set again; leave them out of your own tree:"
+        raise FedshiftError(raw, what, f"{cure} {skip}")
     domains, classes = dataset.domains_and_classes(raw)
     hashes = {"images": sha256_file(images), "index": write_columns(part / "index.parquet", index, {})}
     write_json(part / "prepared.json", {**facts, **hashes, "domains": domains, "classes": classes})

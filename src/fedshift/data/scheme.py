@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedshift.common.errors import FedshiftError
 from fedshift.common.files import sha256
 
 
@@ -16,11 +15,7 @@ class NoParams:
     """A scheme without parameters."""
 
     def check(self, sources: int, where: str) -> None:
-        """Raise FedshiftError at `where` if `sources` source domains do not suit these parameters."""
-        if sources < 1:
-            raise FedshiftError(
-                where, "no source domain is left", "Choose a data set with two domains or more."
-            )
+        """Raise FedshiftError at `where` if `sources` source domains (1 or more) do not suit them."""
 
 
 class Scheme:

@@ -12,6 +12,7 @@ from fedshift.common.registry import get
 from fedshift.data.verify import stamped
 from fedshift.storage.workspace import Workspace
 
+Raw = Literal["embedded", "absent", "raw", "verified"]
 WORDS = {"embedded": "comes with its library", "raw": "raw (not verified)"}
 
 
@@ -26,7 +27,7 @@ class State:
         partitions: how many there are of it.
     """
 
-    raw: Literal["embedded", "absent", "raw", "verified"] = "absent"
+    raw: Raw = "absent"
     files: int = 0
     prepared: tuple[int, ...] = ()
     partitions: int = 0
@@ -59,9 +60,7 @@ def states(workspace: Workspace, name: str) -> dict[str, State]:
     partitions = Counter(json.loads(footer)["data"]["release"] for footer in footers)
 
     def state(release: str) -> State:
-        how_far: Literal["embedded", "absent", "raw", "verified"] = (
-            "embedded" if dataset.embedded else "absent"
-        )
+        how_far: Raw = "embedded" if dataset.embedded else "absent"
         manifest = None
         if not dataset.embedded and workspace.raw(name, release).exists():
             with contextlib.suppress(FedshiftError):  # no manifest

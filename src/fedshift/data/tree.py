@@ -118,11 +118,9 @@ class ImageTree(Dataset):
         facts = self.facts(raw)
         path = lists_file(raw, facts.lists)
         if path is None and facts.listed_only:
-            cure = (
-                f"{facts.source}. Then: fedshift fetch {self.name} --release {raw.name} --from DIR --lists "
-                f"FOLDER"
-            )
-            raise FedshiftError(raw, "its lists are not part of the project: they must be given", cure)
+            command = f"fedshift fetch {self.name} --release {raw.name} --from DIR --lists FOLDER"
+            what = "its lists are not part of the project: they must be given"
+            raise FedshiftError(raw, what, f"{facts.source}. Then: {command}")
         return read_lists(path) if path else {}
 
     def _missing(

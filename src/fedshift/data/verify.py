@@ -39,11 +39,8 @@ def verify(workspace: Workspace, name: str, release: str = "original") -> Path:
     declared = manifest(workspace, name, release)
     wanted, actual = _listed(declared), tabulate(dataset, raw)
     if tree_hash(wanted, raw) != declared["hash"]:
-        raise FedshiftError(
-            declared["list"],
-            "does not match the hash in its manifest, or the lists beside the tree were changed",
-            f"Restore these files, or run: fedshift verify {name} --release {release} --write-manifest",
-        )
+        what = "does not match the hash in its manifest, or the lists beside the tree were changed"
+        raise FedshiftError(declared["list"], what, f"Restore these files, or {_take_as_is(name, release)}")
     problems = differences(wanted, actual)
     if problems:
         instead = f"fetch it anew: remove {raw}, then: fedshift fetch {name} --release {release}"
