@@ -60,9 +60,7 @@ def _imports(name: str) -> frozenset[str]:
 
 
 def canonical_dump(tree: ast.AST) -> str:
-    """A syntax tree as text, without docstrings, imports, annotations, positions and empty fields: what code
-    does, as far as Python versions agree on it.
-    """
+    """A syntax tree as text, without what computes nothing; the same for all versions of Python."""
     if isinstance(tree, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and (
         ast.get_docstring(tree, clean=False) is not None
     ):

@@ -16,8 +16,7 @@ RETRY = Retry(3, backoff_factor=0.5, status_forcelist=(429, 500, 502, 503, 504),
 
 
 def download(url: str, path: Path, sha256: str = "") -> None:
-    """Download `url` to `path`, with a progress bar on a terminal. The file appears there once it is complete
-    and its SHA-256 begins with `sha256`.
+    """Download `url` to `path`, which appears once it is complete and its SHA-256 begins with `sha256`.
 
     Raises FedshiftError where the server refuses, the connection breaks, the hash differs or the disk is
     full.

@@ -236,9 +236,7 @@ def locked(path: Path, wait: bool = False) -> Iterator[None]:
 
 
 def hold(path: Path, wait: bool = False) -> int | None:
-    """Take a lock and return its open file; None where another process holds it, unless it is waited for. It
-    ends when the file is closed, at the latest with this process.
-    """
+    """Take a lock; return its open file, which ends it when closed. None where another holds it, or wait."""
     until = time.monotonic() + PATIENCE
     while True:
         try:

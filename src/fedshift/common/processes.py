@@ -64,9 +64,7 @@ def _leave_with_parent() -> None:
 
 
 def spare_home(root: Path) -> None:
-    """Let Snakemake, DVC, torch and matplotlib use `.cache` below `root` where the home folder is missing or
-    read-only, as on compute nodes and in containers.
-    """
+    """Let Snakemake, DVC, torch and matplotlib use `.cache` below `root` where no home can be written."""
     caches, home = root.absolute() / ".cache", Path(os.path.expanduser("~"))
     own = os.environ.get("XDG_CACHE_HOME") or (home / ".cache" if home.is_dir() else "")
     if not home.is_dir():

@@ -88,9 +88,7 @@ def written(value: Any, **layout: Any) -> str:
 
 @functools.lru_cache(512)
 def _parsed(text: str, path: Path) -> str:
-    """YAML as JSON, of which each reader gets values of its own: an experiment reads its protocol and presets
-    once for each method, and a scorecard them all a hundred times.
-    """
+    """YAML as JSON, parsed once for each text; each reader gets values of its own."""
     parsed = value(text)
     _check_plain(parsed, path)
     return json.dumps(parsed)

@@ -74,8 +74,7 @@ class Evaluate:
 
 
 class Augment:
-    """The training transform `name` ("none", "flip", "translate", "domainbed", "fedrd"), of the same shapes
-    as `Evaluate`.
+    """The training transform `name`, a key of DRAWS, of the same shapes as `Evaluate`.
 
     All randomness is drawn beforehand, for any number of samples: `draws = augment.draw(n, generator)` is
     moved to the device once, then `augment(images, draws[a:b])` is called for each batch, or

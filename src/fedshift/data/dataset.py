@@ -1,6 +1,4 @@
-"""Data set: named domains, ordered classes, releases, and one index in canonical order. Address: the word
-that names one on a command line, `pacs`, `pacs:hfedf` or `folder:clinics`.
-"""
+"""Data set: named domains, ordered classes, releases, one index; and its address on a command line."""
 
 import os
 import re

@@ -152,9 +152,7 @@ def _twins(split: Words, index: pd.DataFrame, held_out: tuple[str, ...]) -> NDAr
 
 
 def _tests(index: pd.DataFrame, spec: Division) -> pd.Series[str]:
-    """The split of every image by which `target_split` chooses the tested part of a held-out domain: of the
-    official lists, or as if every domain were a client.
-    """
+    """The split by which `target_split` chooses tested images: official, or with each domain as a client."""
     if spec.partition.target_split == "test":
         return index["split"]
     alone = {"scheme": "domain_per_client", "params": {}, "target_split": "all", "modify": {}}

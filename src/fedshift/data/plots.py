@@ -98,9 +98,7 @@ def plot_partition(table: pd.DataFrame, path: Path) -> None:
 
 
 def plot_domains(images: np.ndarray[Any, Any], index: pd.DataFrame, path: Path) -> None:
-    """PNG: a row of images for each domain, a column for each class, at most SHOWN of them; images: uint8 [n,
-    px, px, 3], row by row as in `index`.
-    """
+    """PNG: a row per domain, a column per class (SHOWN at most); images: uint8 [n, px, px, 3], as `index`."""
     domains = list(index["domain"].unique())
     labels = index.drop_duplicates("label").sort_values("label")[["label", "class"]].head(SHOWN)
     shape = len(domains), len(labels)

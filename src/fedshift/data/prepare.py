@@ -15,7 +15,7 @@ import os
 import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -159,73 +159,6 @@ def _hash_once(path: Path, size: int, time: int) -> str:
     return sha256_file(path)
 
 
-def _write(
-    part: Path, dataset: Dataset, raw: Path, facts: dict[str, Any], options: Prepare, jobs: int | None
-) -> None:
-    """Decode all images of a data set into an unfinished folder, with their index and facts."""
-    index = dataset.index(raw)
-    index.insert(0, "sample", np.arange(len(index), dtype=np.int32))
-    facts |= {"version": dataset.version, "pillow": PIL.__version__, "code": _code(dataset.name)}
-    images, progress = part / "images.npy", part / "progress.json"
-    work, paths = sha256(canonical_json(facts)), list(index["path"])
-    try:
-        broken = _decode(images, progress, work, dataset, raw, paths, options, jobs)
-    except OSError as error:
-        cure = cure_of(error) or "Free space, then run it again."
-        raise FedshiftError(images, f"cannot be written: {error}", cure, retry=True) from error
-    if broken:
-        what = "\n  ".join([f"{len(broken)} images cannot be read:", *broken])
-        skip = f"fedshift fetch {dataset.name} --release {raw.name} --skip-broken"
-        cure = "Replace them and verify, or fetch the data set again; leave them out of your own tree:"
-        raise FedshiftError(raw, what, f"{cure} {skip}")
-    domains, classes = dataset.domains_and_classes(raw)
-    hashes = {"images": sha256_file(images), "index": write_columns(part / "index.parquet", index, {})}
-    write_json(part / "prepared.json", {**facts, **hashes, "domains": domains, "classes": classes})
-    progress.unlink()
-
-
-def _decode(
-    images: Path,
-    progress: Path,
-    work: str,
-    dataset: Dataset,
-    raw: Path,
-    paths: list[str],
-    options: Prepare,
-    jobs: int | None,
-) -> list[str]:
-    """Decode the images that are not yet in `images`; returns a line for each that cannot be read.
-
-    `progress` notes how many images of `work` have reached the disk; of other work none has.
-    """
-    row, broken, saved = options.px * options.px * 3, list[str](), time.monotonic()
-    noted = read_whole(progress) or {}
-    done: int = noted["done"] if noted.get("work") == work else 0
-    tasks = [(first, paths[first : first + CHUNK]) for first in range(done, len(paths), CHUNK)]
-    bar = tqdm(total=len(paths), initial=done, unit=" images", desc=f"prepare {dataset.name}", disable=None)
-    with bar, open(images, "r+b" if done else "wb") as file:
-        shape = (len(paths), options.px, options.px, 3)
-        np.lib.format.write_array_header_1_0(file, {"shape": shape, "fortran_order": False, "descr": "|u1"})
-        file.flush()
-        start = file.tell()
-        needed, free = (len(paths) - done) * row, shutil.disk_usage(images.parent).free
-        if free < needed:
-            what = f"needs {needed / 1e9:.1f} GB more, {free / 1e9:.1f} GB are free"
-            raise FedshiftError(images, what, "Free space, then run it again.", retry=True)
-        file.truncate(start + len(paths) * row)
-        decoder = Decoder(dataset, raw, options, images, start)
-        with spread((len(paths) - done) // IMAGES_PER_PROCESS, jobs or usable_cores()) as each:
-            for (first, chunk), failed in zip(tasks, each(decoder, tasks), strict=True):
-                broken += failed
-                done = first + len(chunk)
-                bar.update(len(chunk))
-                if not broken and (done == len(paths) or time.monotonic() - saved >= SAVE_SECONDS):
-                    os.fsync(file.fileno())  # the pixels reach the disk before the number does
-                    write_json(progress, {"work": work, "done": done})
-                    saved = time.monotonic()
-    return broken
-
-
 @dataclass(frozen=True)
 class Decoder:
     """Writes images of a raw tree to rows of `file`, whose pixels begin at byte `offset`, chunk by chunk."""
@@ -234,7 +167,7 @@ class Decoder:
     raw: Path
     options: Prepare
     file: Path
-    offset: int
+    offset: int = 0
 
     def __call__(self, task: tuple[int, Sequence[str]]) -> list[str]:
         """Write images, `task`: (first row, paths); a line for each unreadable one. OSError: a full disk."""
@@ -254,3 +187,61 @@ class Decoder:
             file.seek(self.offset + first * px * px * 3)
             file.write(pixels.data)
         return broken
+
+
+def _write(
+    part: Path, dataset: Dataset, raw: Path, facts: dict[str, Any], options: Prepare, jobs: int | None
+) -> None:
+    """Decode all images of a data set into an unfinished folder, with their index and facts."""
+    index = dataset.index(raw)
+    index.insert(0, "sample", np.arange(len(index), dtype=np.int32))
+    facts |= {"version": dataset.version, "pillow": PIL.__version__, "code": _code(dataset.name)}
+    images, work, paths = part / "images.npy", sha256(canonical_json(facts)), list(index["path"])
+    try:
+        broken = _decode(part, work, Decoder(dataset, raw, options, images), paths, jobs)
+    except OSError as error:
+        cure = cure_of(error) or "Free space, then run it again."
+        raise FedshiftError(images, f"cannot be written: {error}", cure, retry=True) from error
+    if broken:
+        what = "\n  ".join([f"{len(broken)} images cannot be read:", *broken])
+        skip = f"fedshift fetch {dataset.name} --release {raw.name} --skip-broken"
+        cure = "Replace them and verify, or fetch the data set again; leave them out of your own tree:"
+        raise FedshiftError(raw, what, f"{cure} {skip}")
+    domains, classes = dataset.domains_and_classes(raw)
+    hashes = {"images": sha256_file(images), "index": write_columns(part / "index.parquet", index, {})}
+    write_json(part / "prepared.json", {**facts, **hashes, "domains": domains, "classes": classes})
+    (part / "progress.json").unlink()
+
+
+def _decode(part: Path, work: str, decoder: Decoder, paths: list[str], jobs: int | None) -> list[str]:
+    """Decode the images that are not yet in the unfinished folder; returns a line for each that cannot be
+    read. progress.json notes how many images of `work` have reached the disk; of other work none has.
+    """
+    images, progress, px = decoder.file, part / "progress.json", decoder.options.px
+    row, broken, saved = px * px * 3, list[str](), time.monotonic()
+    noted = read_whole(progress) or {}
+    done: int = noted["done"] if noted.get("work") == work else 0
+    tasks = [(first, paths[first : first + CHUNK]) for first in range(done, len(paths), CHUNK)]
+    title = f"prepare {decoder.dataset.name}"
+    bar = tqdm(total=len(paths), initial=done, unit=" images", desc=title, disable=None)
+    with bar, open(images, "r+b" if done else "wb") as file:
+        shape = (len(paths), px, px, 3)
+        np.lib.format.write_array_header_1_0(file, {"shape": shape, "fortran_order": False, "descr": "|u1"})
+        file.flush()
+        start = file.tell()
+        needed, free = (len(paths) - done) * row, shutil.disk_usage(images.parent).free
+        if free < needed:
+            what = f"needs {needed / 1e9:.1f} GB more, {free / 1e9:.1f} GB are free"
+            raise FedshiftError(images, what, "Free space, then run it again.", retry=True)
+        file.truncate(start + len(paths) * row)
+        decoder = replace(decoder, offset=start)
+        with spread((len(paths) - done) // IMAGES_PER_PROCESS, jobs or usable_cores()) as each:
+            for (first, chunk), failed in zip(tasks, each(decoder, tasks), strict=True):
+                broken += failed
+                done = first + len(chunk)
+                bar.update(len(chunk))
+                if not broken and (done == len(paths) or time.monotonic() - saved >= SAVE_SECONDS):
+                    os.fsync(file.fileno())  # the pixels reach the disk before the number does
+                    write_json(progress, {"work": work, "done": done})
+                    saved = time.monotonic()
+    return broken

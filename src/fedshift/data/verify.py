@@ -167,9 +167,7 @@ def write_manifest(workspace: Workspace, name: str, release: str = "original", a
 
 
 def count_lines(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """A line for each domain of a manifest's `counts`: its images by class. Of many classes the smallest and
-    the largest number, and the classes without an image.
-    """
+    """A line for each domain of a manifest's `counts`: its images by class, in short where there are many."""
     lines = []
     for domain, by_class in counts.items():
         if len(by_class) <= NAMED:
@@ -230,9 +228,7 @@ def tabulate(dataset: Dataset, raw: Path) -> Files:
 
 
 def tree_hash(files: Files, raw: Path) -> str:
-    """The identity of a tree, `hash` in its manifest: SHA-256 over the lines `path sha256`, sorted by path,
-    and over the user's own lists where there are some.
-    """
+    """`hash` of a manifest: SHA-256 over lines `path sha256` by path, and over the user's lists if any."""
     content = sha256("".join(f"{path} {content}\n" for path, (_, content) in sorted(files.items())))
     own = own_lists(raw)
     return sha256(f"{content} {sha256_file(own)}") if own.exists() else content

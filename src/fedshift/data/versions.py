@@ -1,6 +1,4 @@
-"""Versions of raw trees, by DVC: git holds data/raw/<dataset>/<release>.dvc, a hash of every file; DVC's
-cache and remotes hold the images.
-"""
+"""Versions of raw trees: git holds <release>.dvc, a hash of every file; DVC holds the images."""
 
 import importlib.util
 import subprocess

@@ -97,9 +97,7 @@ class RunDirectory:
         self.forget_failure()
 
     def tidy(self) -> None:
-        """Remove what a process that was killed after its summary has left of a finished run: the checkpoint,
-        and a failure that is over. Where a process still writes, that one does.
-        """
+        """Remove what a killed process left of a finished run: checkpoint and failure, unless one writes."""
         if not self.writer():
             self.forget_failure()
             self.checkpoint.unlink(missing_ok=True)

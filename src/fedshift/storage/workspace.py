@@ -192,9 +192,7 @@ class PackStamp:
         return True
 
     def settle(self, runs: Iterable[RunDirectory]) -> bool:
-        """Make the stamp agree with the directories of the pack's runs: write it where nothing is left to
-        train, else delete it. Return whether it exists then.
-        """
+        """Write the stamp where nothing is left to train, else delete it; return whether it exists then."""
         runs = list(runs)
         finished = {run.digest for run in runs if run.outcome() is State.FINISHED}
         failed = {run.digest for run in runs if run.failed_for_good}

@@ -208,8 +208,7 @@ def weights(encoder_hash: str, decoder_hash: str) -> dict[str, WeightsFile]:
 
 
 class Stylizer:
-    """Encoder and decoder with weights from the folder that FEDSHIFT_WEIGHTS names, or torch's cache, from
-    the files' SHA-256.
+    """Encoder and decoder with weights from FEDSHIFT_WEIGHTS' folder or torch's cache, by SHA-256.
 
     Raises FedshiftError where a file is absent, is another file by its hash, or does not fit, naming it and
     the substitute that needs none.
