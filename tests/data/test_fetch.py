@@ -152,11 +152,7 @@ def test_labels_that_contradict_the_folders_are_named(
 
 @pytest.mark.parametrize(
     ("labels", "encoding", "end"),
-    [
-        (("", ""), "utf-8", "\n"),
-        ((" x", " y"), "utf-16", "\r"),
-        ((",1", ",2"), "utf-8-sig", "  \r\n"),
-    ],
+    [(("", ""), "utf-8", "\n"), ((" x", " y"), "utf-16", "\r"), ((",1", ",2"), "utf-8-sig", "  \r\n")],
 )
 def test_lists_of_any_system(
     workspace: Workspace, tmp_path: Path, labels: tuple[str, str], encoding: str, end: str

@@ -235,8 +235,7 @@ HEAVY = {"torch", "pydantic", "numpy", "pandas", "pyarrow", "click"}
 
 
 @pytest.mark.parametrize(
-    "module",
-    ["storage.workspace", "storage.rundir", "planning.planfile", "planning.job"],
+    "module", ["storage.workspace", "storage.rundir", "planning.planfile", "planning.job"]
 )
 def test_what_the_snakefile_imports_is_of_the_standard_library_alone(module: str) -> None:
     program = f"import sys, fedshift.{module}; print(*sys.modules)"
