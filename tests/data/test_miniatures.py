@@ -29,8 +29,6 @@ from fedshift.training.run import Machine, train
 from tests.data.server import Server, zipped
 
 Members = dict[str, bytes]
-
-
 WORDS = ("train", "train", "crossval", "test")
 
 
@@ -101,11 +99,7 @@ class Layout:
 
 
 FOLDERS = frozenset({"train", "val"})
-
-
 LISTS = frozenset({"train", "test"})
-
-
 MINI = ("clipart", "painting", "real", "sketch")
 
 

@@ -24,17 +24,9 @@ from fedshift.storage.workspace import Workspace
 from tests.reference import Reference
 
 REFERENCE = Reference("hfedf.json")
-
-
 HFEDF = {"A": 2048, "C": 2344, "P": 1670}
-
-
 PACS = {"art_painting": 2048, "cartoon": 2344, "photo": 1670, "sketch": 3929}
-
-
 OFFICE = {"caltech": 1123, "amazon": 958, "dslr": 157, "webcam": 295}
-
-
 DOMAINNET10 = {"clipart": 2618, "infograph": 3070, "painting": 3069, "quickdraw": 5000, "real": 5985, "sketch": 2684}  # fmt: skip
 
 
@@ -203,8 +195,6 @@ def test_a_held_out_domain_of_which_nothing_is_tested_is_refused() -> None:
 
 
 SMALL = {"A": 61, "B": 47, "C": 50, "D": 90}
-
-
 SCHEMES: dict[str, dict[str, Any]] = {
     "domain_per_client": {},
     "domains_per_client": {"d": 2},

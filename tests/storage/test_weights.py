@@ -21,11 +21,7 @@ from fedshift.storage.workspace import Workspace
 from tests.data.server import FILE, Server, serving
 
 HASH = sha256(FILE)
-
-
 NAME = f"mobilenet_v2-{HASH[:8]}.pth"
-
-
 EXPERIMENT = """\
 title: From weights
 protocol: digits
