@@ -15,7 +15,9 @@ DRAWS = 300_000  # of all tries together: with 10,000 clients a try takes a tent
 
 @dataclass(frozen=True)
 class Params:
-    """`clients`: N; `alpha`: concentration of the proportions; `min_size`: least samples of a client."""
+    """`clients`: N; `alpha`: concentration of the proportions; `min_size`: samples that every client must
+    get.
+    """
 
     clients: int = 30
     alpha: float = 0.5
