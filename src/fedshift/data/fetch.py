@@ -236,7 +236,7 @@ def _download(dataset: Dataset, raw: Path, say: Say, skip_broken: bool) -> None:
         raise FedshiftError(raw, "its lists are not part of the project", by_hand)
     if not facts.archives:
         raise FedshiftError(raw, "must be brought by hand", by_hand)
-    loaded, archives = raw.with_name(f"{raw.name}.archives"), []
+    loaded, archives = raw.with_name(f"{raw.name}.archives"), list[Path]()
     for archive in facts.archives:
         file = loaded / archive.url.rpartition("/")[2]
         archives.append(file)

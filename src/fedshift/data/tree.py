@@ -129,7 +129,7 @@ class ImageTree(Dataset):
         """Lines that name domains and classes without an image, and files of a release that are not there."""
         domains, classes = self.domains_and_classes(raw)
         cells = {tuple(path.split("/")[:2]) for path in paths}
-        absent, broken = [], left_out(raw).broken
+        absent, broken = list[str](), left_out(raw).broken
         if self.facts(raw).listed_only:
             expected = (path for path in listed if path.split("/")[1] in classes and path not in broken)
             absent = [f"listed and not there: {path}" for path in expected if path not in files]
