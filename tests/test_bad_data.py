@@ -1,7 +1,5 @@
 """What can be wrong with images, the disk, and what a run stands on: named with its place, and with what to do next."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -12,11 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-import yaml
-from PIL import Image
 
 from fedshift.common.errors import FedshiftError
 from fedshift.data.partition import partition
@@ -33,32 +28,7 @@ from tests.verbs import done, fedshift, refused
 @pytest.fixture
 def tree(project: Path) -> Path:
     """A user's tree of two domains with two classes of six images."""
-    root = project / "mine"
-    for domain in ("day", "night"):
-        for name in ("cat", "dog"):
-            (root / domain / name).mkdir(parents=True)
-            for i in range(6):
-                Image.fromarray(np.full((16, 16, 3), 20 * i, np.uint8)).save(
-                    root / domain / name / f"{i}.png"
-                )
-    return root
-
-
-def fetched(project: Path, tree: Path) -> str:
-    done(fedshift(project, "fetch", "folder", "--from", str(tree), "--release", "mine"))
-    (release,) = [path.name for path in (project / "data" / "raw" / "folder").iterdir() if path.is_dir()]
-    return release
-
-
-def test_raw_images_that_are_not_there(project: Path) -> None:
-    refused(fedshift(project, "verify", "pacs"), "data/raw/pacs/original", "fedshift fetch pacs")
-
-
-def test_a_client_without_samples(project: Path) -> None:
-    many = {"scheme": "domains_per_client", "params": {"d": 1, "clients": 2000}}
-    file = project / "division.yaml"
-    file.write_text(yaml.safe_dump({"data": {"dataset": "digits"}, "partition": many}))
-    refused(fedshift(project, "partition", "--spec", str(file)), "client", "Use fewer clients")
+    return plant(project / "mine", ["day", "night"], ["cat", "dog"], each=6)
 
 
 # ---- disk
@@ -99,11 +69,6 @@ def test_a_read_only_file_system_is_named(project: Path, tmp_path: Path) -> None
     refused(result, "data/raw/folder", "Read-only file system", "Mount its file system for writing")
 
 
-def test_a_release_of_three_hundred_letters_is_refused(project: Path, tree: Path) -> None:
-    result = fedshift(project, "fetch", "folder", "--from", str(tree), "--release", "x" * 300)
-    refused(result, "cannot name a folder", "at most 100")
-
-
 @pytest.mark.parametrize("torn", [b"", b'{"dataset": "dig', b"[1, 2]", b"\x80", b"[" * 5000])
 def test_a_torn_description_of_prepared_images_is_named(project: Path, torn: bytes) -> None:
     (images,) = (project / "data" / "prepared" / "digits").iterdir()
@@ -119,7 +84,7 @@ def test_a_torn_description_of_prepared_images_is_named(project: Path, torn: byt
 
 @pytest.mark.parametrize("torn", [b"", b"\x1f\x8b\x08\0torn", b"path,size\n"])
 def test_a_torn_list_of_files_is_named(project: Path, tree: Path, torn: bytes) -> None:
-    fetched(project, tree)
+    done(fedshift(project, "fetch", "folder", "--from", str(tree), "--release", "mine"))
     (list_of_files,) = (project / "data" / "raw" / "folder").glob("*.manifest.csv.gz")
     list_of_files.write_bytes(torn)
     refused(fedshift(project, "verify", "folder", "--release", "mine"), "manifest.csv.gz", "write-manifest")

@@ -1,7 +1,5 @@
 """Names of what lies in data/: declarations, declared versions and the files of plug-ins are part of them, the engine is not."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 

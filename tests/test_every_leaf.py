@@ -1,7 +1,5 @@
 """No number of a reference file goes unused: plays the parity tests once more and looks at what they touched."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Doctor: what this machine and project lack for the runs that are asked for, and what to do about it."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Iterator
@@ -19,6 +17,9 @@ from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
 
 OWN = PATH.as_posix()
+Verdict = Literal["ok", "absent", "wrong"]
+# Of raw images: the verdict, and the verb that brings them further.
+VERDICTS: dict[str, tuple[Verdict, str]] = {"absent": ("wrong", "fetch"), "raw": ("absent", "verify")}
 
 
 class Finding(NamedTuple):
@@ -30,7 +31,7 @@ class Finding(NamedTuple):
     """
 
     part: str
-    state: Literal["ok", "absent", "wrong"]
+    state: Verdict
     text: str
     cure: str = ""
 
@@ -62,15 +63,10 @@ def gpu(request: Request) -> Finding:
 def datasets(workspace: Workspace, runs: list[RunSpec]) -> Iterator[Finding]:
     """One line for each data set and release, and how far it has come."""
     for dataset, release in dict.fromkeys((spec.data.dataset, spec.data.release) for spec in runs):
-        state = states(workspace, dataset).get(release, State("absent"))
-        options = "" if release == "original" else f" --release {release}"
-        verdict: Literal["ok", "absent", "wrong"] = "ok"
-        cure = ""
-        if state.raw == "absent":
-            verdict, cure = "wrong", f"fedshift fetch {dataset}{options}"
-        elif state.raw == "raw":
-            verdict, cure = "absent", f"fedshift verify {dataset}{options}"
-        yield Finding(f"data {dataset}", verdict, str(state), cure)
+        state = states(workspace, dataset).get(release, State())
+        named = dataset if release == "original" else f"{dataset} --release {release}"
+        verdict, cure = VERDICTS.get(state.raw, ("ok", ""))
+        yield Finding(f"data {dataset}", verdict, str(state), cure and f"fedshift {cure} {named}")
 
 
 def weights(workspace: Workspace, runs: list[RunSpec]) -> Iterator[Finding]:
@@ -100,17 +96,14 @@ def slurm(workspace: Workspace, request: Request) -> Iterator[Finding]:
         cure = f"Set slurm_partition in {OWN} to one of: {', '.join(names)}."
         yield Finding("slurm", "wrong", f"the profile's partition '{name}' is not on this cluster", cure)
     else:
-        text = f"partitions {', '.join(names)}; jobs go to {name}"
-        yield Finding("slurm", "ok", text)
+        yield Finding("slurm", "ok", f"partitions {', '.join(names)}; jobs go to {name}")
         of_it = [(state, gres) for partition, state, gres in nodes if partition.rstrip("*") == name]
+        another = f"Choose another one in {OWN}"
         if of_it[0][0] != "up":
-            cure = f"Choose another one in {OWN}."
-            yield Finding("slurm", "wrong", f"partition '{name}' is down", cure)
+            yield Finding("slurm", "wrong", f"partition '{name}' is down", f"{another}.")
         kind = own.gres.partition(":")[0] if own.gres else "gpu"
         if request.device == "cuda" and not any(re.search(rf"(?:^|,){kind}\b", gres) for _, gres in of_it):
-            cure = f"Choose another one in {OWN}, or " + (
-                "leave `gres` out there." if own.gres else "`device: cpu`."
-            )
+            cure = f"{another}, or " + ("leave `gres` out there." if own.gres else "`device: cpu`.")
             text = f"partition '{name}' has no '{kind}' (sinfo -o %G), and jobs ask for one"
             yield Finding("slurm", "wrong", text, cure)
         yield from _beyond_limits(workspace, request, name)

@@ -1,11 +1,8 @@
 """The version of the engine, and the fingerprint of files: what code computes, whatever it is called."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import importlib.util
-from collections.abc import Iterator
 from pathlib import Path
 
 from fedshift.common.files import sha256
@@ -19,9 +16,7 @@ SHARED = frozenset(["fedshift.models.base"])
 
 @functools.cache
 def fingerprint(*modules: str) -> str:
-    """8 hexadecimals over the syntax trees of `modules` and of what they import of METHODS (a plug-in: of its
-    own package), whatever the files are called.
-    """
+    """8 hexadecimals over the syntax trees of `modules` and their imports of METHODS or their own plug-in."""
     closure: set[str] = set()
     waiting = list(modules)
     while waiting:
@@ -51,32 +46,21 @@ def _tree_hash(name: str) -> str:
 
 @functools.cache
 def _imports(name: str) -> frozenset[str]:
-    path, packages = _source(name), {name.partition(".")[0], "fedshift"}
+    path, roots = _source(name), (name.partition(".")[0], "fedshift")
     assert path is not None
-    imports = set()
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    targets: set[str] = set()
     for node in ast.walk(ast.parse(path.read_bytes())):
-        for target in _targets(node, name, path.name == "__init__.py"):
-            if target.partition(".")[0] in packages and _source(target):
-                imports.add(target)
-    return frozenset(imports)
-
-
-def _targets(node: ast.AST, name: str, is_package: bool) -> Iterator[str]:
-    if isinstance(node, ast.Import):
-        yield from (alias.name for alias in node.names)
-    elif isinstance(node, ast.ImportFrom):
-        base = node.module or ""
-        if node.level:
-            parts = name.split(".")[: len(name.split(".")) - node.level + is_package]
-            base = ".".join([*parts, base]).rstrip(".")
-        yield base
-        yield from (f"{base}.{alias.name}" for alias in node.names)
+        if isinstance(node, ast.Import):
+            targets |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
+            targets |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
+    return frozenset(one for one in targets if one.partition(".")[0] in roots and _source(one))
 
 
 def canonical_dump(tree: ast.AST) -> str:
-    """A syntax tree as text, without docstrings, imports, annotations, positions and empty fields: what code
-    does, as far as Python versions agree on it.
-    """
+    """A syntax tree as text, without what computes nothing; the same for all versions of Python."""
     if isinstance(tree, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and (
         ast.get_docstring(tree, clean=False) is not None
     ):
@@ -88,9 +72,7 @@ def canonical_dump(tree: ast.AST) -> str:
         if field in ("kind", "type_comment", "ctx", "annotation", "returns", "simple"):
             continue
         items = value if isinstance(value, list) else [value]
-        if isinstance(
-            tree, ast.JoinedStr
-        ):  # Python 3.12 ends some format specifications with an empty constant
+        if isinstance(tree, ast.JoinedStr):  # Python 3.12 ends some formats with an empty constant
             items = [item for item in items if not (isinstance(item, ast.Constant) and item.value == "")]
         items = [item for item in items if not _only_names(item)]
         text = ",".join(canonical_dump(item) if isinstance(item, ast.AST) else repr(item) for item in items)

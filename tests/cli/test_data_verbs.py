@@ -1,7 +1,5 @@
 """The verbs from fetch to partition, on the command line."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path
@@ -43,12 +41,7 @@ def test_digits_from_fetch_to_partition(tmp_path: Path) -> None:
     assert table.groupby("client").size()[-1] == 454
     assert set(table["split"]) == {"train", "val", "target"}
     _, facts = read_columns(Path(result.stdout.strip()), "")
-    assert set(facts["data"]) == {
-        "dataset",
-        "release",
-        "target",
-        "prepare",
-    }  # what the network sees is not asked for
+    assert set(facts["data"]) == {"dataset", "release", "target", "prepare"}  # not what the network sees
     # a parameter at its default names the same file as none
     plain = {"dataset": "digits"}
     assert by_hand(tmp_path, data=plain, partition={"scheme": "domains_per_client"}).output == (
@@ -98,10 +91,7 @@ def test_mistakes_are_told_with_a_cure(tmp_path: Path) -> None:
         assert result.exit_code == 2 and text in result.output, (arguments, result.output)
     digits = {"dataset": "digits"}
     for division, text in (
-        (
-            {"data": digits, "partition": {"scheme": "domain_per_clients"}},
-            "Did you mean 'domain_per_client'?",
-        ),
+        ({"data": digits, "partition": {"scheme": "domain_per_clien"}}, "Did you mean 'domain_per_client'?"),
         ({"data": digits, "partition": {"params": {"d": 2}}}, "partition.params: unknown key 'd'"),
         ({"data": digits, "partition": {"fractions": [0.5, 0.1, 0.1]}}, "must sum to 1"),
         ({"data": digits, "partition": {"schem": "dirichlet"}}, "Did you mean 'scheme'?"),

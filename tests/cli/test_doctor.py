@@ -1,7 +1,5 @@
 """Doctor: says what is there and what is not, and its exit code agrees."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Doctor against a real Slurm: the profile as it comes, and what it asks for in vain."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Download from a real server that breaks off, refuses, and sends what was not asked for."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

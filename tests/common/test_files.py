@@ -1,7 +1,5 @@
 """Files and folders that are whole or absent, and exactly one writer a run."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

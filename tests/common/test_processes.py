@@ -1,7 +1,5 @@
 """Work in processes of its own, and home folders that cannot be written."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Files of the user's own that are found by name, and what is wrong with some."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys
@@ -15,8 +13,6 @@ from fedshift.common.tensors import shapes_only
 from tests.conftest import ROOT
 
 START = '"""Mine: my own."""\n\nfrom fedshift.federation.method import Method\n\n\n'
-
-
 BROKEN = {
     "zz_a": ('"""Mine', "methods/zz_a.py:1: SyntaxError"),
     "zz_b": (START + "import nothing_such\n", "zz_b.py:6: ModuleNotFoundError"),

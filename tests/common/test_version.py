@@ -1,7 +1,5 @@
 """The commit that is recorded with a run: of the running sources' own checkout, or none."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

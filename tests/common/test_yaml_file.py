@@ -1,7 +1,5 @@
 """YAML that people write: each word means one thing, whichever system and editor saved the file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -12,30 +10,10 @@ from fedshift.common.files import read_rows
 from fedshift.common.yaml_file import read, value, written
 
 AMBIGUOUS = [
-    "24:00",
-    "1:30",
-    "1:30.5",
-    "-1:30",
-    "010",
-    "-010",
-    "08",
-    "0100",
-    "0x10",
-    "0o17",
-    "0b11",
-    "1_000",
-    "1_000.5",
-    "yes",
-    "No",
-    "ON",
-    "off",
-    "=",
-    "2026-11-27",
-    "2026-11-27T10:00:00",
-]
+    "24:00", "1:30", "1:30.5", "-1:30", "010", "-010", "08", "0100", "0x10", "0o17", "0b11", "1_000", "1_000.5", "yes", "No", "ON", "off",
+    "=", "2026-11-27", "2026-11-27T10:00:00",
+]  # fmt: skip
 TEXT = "title: Größe\nhours: 24\nrows:\n  - a\n"
-
-
 SAVED = [
     TEXT.encode("utf-8-sig"),
     b"\xff\xfe" + TEXT.encode("utf-16-le"),

@@ -1,7 +1,5 @@
 """Fixtures of the data tests: a workspace, and small trees of images."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

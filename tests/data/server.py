@@ -1,7 +1,5 @@
 """A real HTTP server of one machine that can break connections, and archives for it to serve."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import tarfile

@@ -1,7 +1,5 @@
 """Augmentation in batch equals torchvision's v2 operations, one by one exactly and together in distribution."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

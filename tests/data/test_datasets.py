@@ -1,7 +1,5 @@
 """Every data set: what it takes from a raw tree, its classes and lists, and the pixels of the embedded digits."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from pathlib import Path

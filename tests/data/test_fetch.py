@@ -1,7 +1,5 @@
 """Fetch: links, archives that are refused before anything is unpacked, lists, and a download from a real server."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import stat
@@ -154,11 +152,7 @@ def test_labels_that_contradict_the_folders_are_named(
 
 @pytest.mark.parametrize(
     ("labels", "encoding", "end"),
-    [
-        (("", ""), "utf-8", "\n"),
-        ((" x", " y"), "utf-16", "\r"),
-        ((",1", ",2"), "utf-8-sig", "  \r\n"),
-    ],
+    [(("", ""), "utf-8", "\n"), ((" x", " y"), "utf-16", "\r"), ((",1", ",2"), "utf-8-sig", "  \r\n")],
 )
 def test_lists_of_any_system(
     workspace: Workspace, tmp_path: Path, labels: tuple[str, str], encoding: str, end: str
@@ -173,74 +167,81 @@ def test_lists_of_any_system(
     assert index.query("split == 'test'")["path"].tolist() == ["A/x/0.png", "A/y/1.png"]
 
 
-@pytest.mark.parametrize("kind", ["zip", "tar"])
-def test_members_that_would_leave_the_folder_are_refused(tmp_path: Path, kind: str) -> None:
-    members = {"tree/A/x/0.png": b"", "../evil": b"x"}
-    archive = tmp_path / "inner" / "archive"
-    (tmp_path / "inner" / "raw").mkdir(parents=True)
-    archive.write_bytes(zipped(members) if kind == "zip" else tarred(members))
-    with pytest.raises(FedshiftError, match="cannot be unpacked"):
-        unpack(archive, tmp_path / "inner" / "raw")
-    assert not list(tmp_path.rglob("evil"))
-
-
-def special(kind: bytes) -> bytes:
+def tarred_member(kind: bytes) -> bytes:
     """A tar archive with a member of a kind beside a file."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as file:
-        whole = tarfile.TarInfo("tree/file")
-        file.addfile(whole, io.BytesIO())
+        file.addfile(tarfile.TarInfo("tree/file"), io.BytesIO())
         member = tarfile.TarInfo("tree/odd")
         member.type, member.linkname = kind, "file"
         file.addfile(member)
     return buffer.getvalue()
 
 
-@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.FIFOTYPE])
-def test_a_tar_holds_files_and_folders_alone(tmp_path: Path, kind: bytes) -> None:
-    (tmp_path / "archive").write_bytes(special(kind))
-    with pytest.raises(FedshiftError, match="member 'tree/odd' is neither file nor folder"):
-        unpack(tmp_path / "archive", tmp_path / "raw")
-    assert not (tmp_path / "raw").exists()
-
-
-def test_a_zip_holds_files_and_folders_alone(tmp_path: Path) -> None:
-    with zipfile.ZipFile(tmp_path / "archive", "w") as file:
-        link = zipfile.ZipInfo("tree/odd")
-        link.external_attr = (stat.S_IFLNK | 0o777) << 16
+def zipped_link() -> bytes:
+    link = zipfile.ZipInfo("tree/odd")
+    link.external_attr = (stat.S_IFLNK | 0o777) << 16
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as file:
         file.writestr(link, "/etc/passwd")
-    with pytest.raises(FedshiftError, match="member 'tree/odd' is neither file nor folder"):
-        unpack(tmp_path / "archive", tmp_path / "raw")
-    assert not (tmp_path / "raw").exists()
+    return buffer.getvalue()
 
 
-@pytest.mark.parametrize("kind", ["zip", "tar"])
-def test_an_archive_that_unpacks_to_far_more_than_itself_is_refused(
-    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "SMALL", 1 << 20)
-    members = {f"tree/{i}": bytes(1 << 20) for i in range(4)}
-    if kind == "zip":
-        with zipfile.ZipFile(tmp_path / "archive", "w", zipfile.ZIP_DEFLATED) as file:
-            for name, content in members.items():
-                file.writestr(name, content)
-    else:
-        (tmp_path / "archive").write_bytes(tarred(members))
-    with pytest.raises(FedshiftError, match="more than 200 times its own size"):
-        unpack(tmp_path / "archive", tmp_path / "raw")
-    assert not (tmp_path / "raw").exists()
-
-
-@pytest.mark.parametrize(("field", "said"), [("flag", "encrypted"), ("method", "compression")])
-def test_a_zip_that_python_cannot_read_is_told(tmp_path: Path, field: str, said: str) -> None:
-    """Encrypted, or by Deflate64: the flag and the method in both headers of a member."""
+def unreadable(field: int, value: int) -> bytes:
+    """A zip archive with a value at a place in both headers of its member."""
     data = bytearray(zipped({"tree/0": b"content"}))
     local, central = data.index(b"PK\3\4"), data.index(b"PK\1\2")
-    offset, value = (6, 1) if field == "flag" else (8, 9)
-    data[local + offset] = data[central + offset + 2] = value
-    (tmp_path / "archive").write_bytes(data)
-    with pytest.raises(FedshiftError, match=f"cannot be unpacked: .*{said}"):
-        unpack(tmp_path / "archive", tmp_path / "raw")
+    data[local + field] = data[central + field + 2] = value
+    return bytes(data)
+
+
+def swollen() -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as file:
+        for i in range(4):
+            file.writestr(f"tree/{i}", bytes(1 << 20))
+    return buffer.getvalue()
+
+
+EVIL = {"../evil": b"x", "tree/A/x/0.png": b""}
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (zipped(EVIL), "would leave the folder"),
+        (tarred(EVIL), "cannot be unpacked"),
+        (tarred_member(tarfile.SYMTYPE), "member 'tree/odd' is neither file nor folder"),
+        (tarred_member(tarfile.FIFOTYPE), "member 'tree/odd' is neither file nor folder"),
+        (zipped_link(), "member 'tree/odd' is neither file nor folder"),
+        (swollen(), "more than 200 times its own size"),
+        (tarred({f"tree/{i}": bytes(1 << 20) for i in range(4)}), "more than 200 times its own size"),
+        (unreadable(6, 1), "cannot be unpacked: .*encrypted"),
+        (unreadable(8, 9), "cannot be unpacked: .*compression"),  # Deflate64
+    ],
+    ids=[
+        "zip leaves",
+        "tar leaves",
+        "link",
+        "fifo",
+        "zip link",
+        "zip swells",
+        "tar swells",
+        "encrypted",
+        "method",
+    ],
+)
+def test_archives_that_are_refused(
+    tmp_path: Path, content: bytes, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything is unpacked."""
+    monkeypatch.setattr(module, "SMALL", 1 << 20)
+    archive = tmp_path / "inner" / "archive"
+    archive.parent.mkdir()
+    archive.write_bytes(content)
+    with pytest.raises(FedshiftError, match=said):
+        unpack(archive, tmp_path / "inner" / "raw")
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and path != archive]
 
 
 def test_a_download_of_something_else_says_what_to_remove(

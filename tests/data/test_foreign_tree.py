@@ -1,7 +1,5 @@
 """A tree that nobody here made, through the verbs: what can be read is trained on, all else is left out or refused with its place."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -19,7 +17,7 @@ from PIL import Image
 from fedshift.data.datasets.folder import Folder
 from fedshift.data.partition import partition
 from fedshift.data.prepare import load_prepared, prepare
-from fedshift.data.state import State, partitions, states
+from fedshift.data.state import State, states
 from fedshift.data.verify import verify, write_manifest
 from fedshift.planning import planfile
 from fedshift.spec import Prepare, Source
@@ -30,11 +28,7 @@ from tests.data.test_partition import make_spec
 from tests.verbs import done, fedshift, refused
 
 PX = 16
-
-
 RELEASE = ("--release", "mine")
-
-
 EXPERIMENT = {
     "title": "Mine",
     "protocol": "digits",
@@ -188,61 +182,44 @@ def test_a_tree_that_is_none_is_refused_at_once(
     assert not list((project / "data/raw/folder").iterdir())
 
 
-FETCHING = ("fetch", "folder", "--release", "mine")
-
-
 @pytest.fixture
 def sound(tmp_path: Path) -> Path:
     """Two domains of two classes with three images each."""
     return plant(tmp_path / "sound", ["day", "night"], ["cat", "dog"], each=3)
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    (tmp_path / "project" / "reference").mkdir(parents=True)
-    return tmp_path / "project"
+def paths(project: Path) -> list[str]:
+    return Folder().paths(Workspace(project).raw("folder", "mine"))
 
 
-def paths(root: Path) -> list[str]:
-    return Folder().paths(Workspace(root).raw("folder", "mine"))
-
-
-def flat(width: int, height: int) -> bytes:
-    """A PNG of so many black pixels in a few kilobytes."""
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    rows = zlib.compress(bytes(1 + width // 8) * height)
-    header = struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
-
-
-def test_ignored_files_do_not_belong_to_the_tree(sound: Path, root: Path) -> None:
+def test_ignored_files_do_not_belong_to_the_tree(sound: Path, project: Path) -> None:
     (sound / "day" / "cat" / "notes.txt").write_text("a note")
     draw(sound / "night" / "dog" / "small_0.png")
     draw(sound / "overview.png")
-    refused(fedshift(root, *FETCHING, "--from", str(sound)), "not an image: day/cat/notes.txt")
+    refused(
+        fedshift(project, "fetch", "folder", *RELEASE, "--from", str(sound)),
+        "not an image: day/cat/notes.txt",
+    )
     ignore = ("--ignore", "*.txt", "--ignore", "night/*/small_*", "--ignore", "overview.png")
-    done(fedshift(root, *FETCHING, "--from", str(sound), *ignore))
-    assert len(paths(root)) == 12 and not any("small" in path for path in paths(root))
-    done(fedshift(root, "verify", "folder", "--release", "mine"))
+    done(fedshift(project, "fetch", "folder", *RELEASE, "--from", str(sound), *ignore))
+    assert len(paths(project)) == 12 and not any("small" in path for path in paths(project))
+    done(fedshift(project, "verify", "folder", *RELEASE))
 
 
-def test_broken_images_are_left_out_and_named(sound: Path, root: Path) -> None:
-    """A cut-off image, an empty file, and one of 100 million pixels in 20 kB."""
+def test_broken_images_are_left_out_and_named(sound: Path, project: Path) -> None:
+    """A cut-off image, an empty file, and one of 100 million pixels."""
     (sound / "day" / "cat" / "1.png").write_bytes((sound / "day" / "cat" / "1.png").read_bytes()[:60])
     (sound / "day" / "dog" / "2.png").write_bytes(b"")
-    (sound / "night" / "cat" / "0.png").write_bytes(flat(10_000, 10_000))
-    refused(fedshift(root, *FETCHING, "--from", str(sound)), "empty file: day/dog/2.png")
-    told = done(fedshift(root, *FETCHING, "--from", str(sound), "--skip-broken"))
+    (sound / "night" / "cat" / "0.png").write_bytes(png_of(10_000))
+    refused(fedshift(project, "fetch", "folder", *RELEASE, "--from", str(sound)), "empty file: day/dog/2.png")
+    told = done(fedshift(project, "fetch", "folder", *RELEASE, "--from", str(sound), "--skip-broken"))
     assert "left out: day/cat/1.png: " in told
     assert "left out: night/cat/0.png: ValueError: 10000 x 10000 pixels are more than 80,000,000" in told
-    noted = json.loads((root / "data" / "raw" / "folder" / "mine.left_out.json").read_text())
+    noted = json.loads((project / "data" / "raw" / "folder" / "mine.left_out.json").read_text())
     assert sorted(noted["broken"]) == ["day/cat/1.png", "day/dog/2.png", "night/cat/0.png"]
-    assert len(paths(root)) == 9
-    done(fedshift(root, "prepare", "folder", "--release", "mine", "--px", "8"))
-    (folder,) = filter(Path.is_dir, (root / "data" / "prepared" / "folder").iterdir())
+    assert len(paths(project)) == 9
+    done(fedshift(project, "prepare", "folder", *RELEASE, "--px", "8"))
+    (folder,) = filter(Path.is_dir, (project / "data" / "prepared" / "folder").iterdir())
     assert load_prepared(folder).pixels.shape == (9, 8, 8, 3)
 
 
@@ -259,11 +236,11 @@ def test_each_step_is_seen(workspace: Workspace, tmp_path: Path) -> None:
     assert states(workspace, "folder") == {"mine": State("verified", 20, (16, 32))}
     spec = make_spec(dataset="folder")
     partition(workspace, spec.model_copy(update={"data": spec.data.model_copy(update={"release": "mine"})}))
-    assert partitions(workspace, "folder") == {"mine": 1}
+    assert states(workspace, "folder") == {"mine": State("verified", 20, (16, 32), 1)}
     lines = call(workspace.root, "list", "datasets").output.splitlines()
     assert "mine: verified, 20 files, prepared (16, 32 px), partitioned (1)" in [
         line.strip() for line in lines
     ]
     (tree / "A" / "x" / "more.png").write_bytes((tree / "A" / "x" / "0.png").read_bytes())
     write_manifest(workspace, "folder", "mine")  # another one than it was verified by
-    assert states(workspace, "folder") == {"mine": State("raw", 0, (16, 32))}
+    assert states(workspace, "folder") == {"mine": State("raw", 0, (16, 32), 1)}

@@ -1,7 +1,5 @@
 """Every data set: a miniature in each accepted raw layout goes from a web server to a trained model."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -31,8 +29,6 @@ from fedshift.training.run import Machine, train
 from tests.data.server import Server, zipped
 
 Members = dict[str, bytes]
-
-
 WORDS = ("train", "train", "crossval", "test")
 
 
@@ -103,11 +99,7 @@ class Layout:
 
 
 FOLDERS = frozenset({"train", "val"})
-
-
 LISTS = frozenset({"train", "test"})
-
-
 MINI = ("clipart", "painting", "real", "sketch")
 
 

@@ -1,8 +1,5 @@
 """Partitions: Algorithm 5 against its vectors, sizes by hand, what holds for every draw, and their files."""
 
-from __future__ import annotations
-
-import re
 import time
 from pathlib import Path
 from typing import Any
@@ -27,17 +24,9 @@ from fedshift.storage.workspace import Workspace
 from tests.reference import Reference
 
 REFERENCE = Reference("hfedf.json")
-
-
 HFEDF = {"A": 2048, "C": 2344, "P": 1670}
-
-
 PACS = {"art_painting": 2048, "cartoon": 2344, "photo": 1670, "sketch": 3929}
-
-
 OFFICE = {"caltech": 1123, "amazon": 958, "dslr": 157, "webcam": 295}
-
-
 DOMAINNET10 = {"clipart": 2618, "infograph": 3070, "painting": 3069, "quickdraw": 5000, "real": 5985, "sketch": 2684}  # fmt: skip
 
 
@@ -124,10 +113,9 @@ def test_hfedf_sizes_two_domains_per_client_and_a_held_out_one() -> None:
 def test_same_seed_same_columns_on_every_machine() -> None:
     index = make_index({"A": 40, "B": 30, "C": 20})
     spec = make_spec("domains_per_client", {"d": 2}, target="C", seed=15)
-    table = divide(index, spec)
-    assert columns_hash(table) == "d982bd249ec5942ed9be1bfaa66b1f8a8e41caffa9126c6a1a492c077895fb2d"
-    assert columns_hash(divide(index, spec)) == columns_hash(table)
-    assert columns_hash(divide(index, spec.model_copy(update={"seed": 16}))) != columns_hash(table)
+    same = "d982bd249ec5942ed9be1bfaa66b1f8a8e41caffa9126c6a1a492c077895fb2d"
+    assert columns_hash(divide(index, spec)) == same
+    assert columns_hash(divide(index, spec.model_copy(update={"seed": 16}))) != same
 
 
 @pytest.mark.parametrize(
@@ -207,8 +195,6 @@ def test_a_held_out_domain_of_which_nothing_is_tested_is_refused() -> None:
 
 
 SMALL = {"A": 61, "B": 47, "C": 50, "D": 90}
-
-
 SCHEMES: dict[str, dict[str, Any]] = {
     "domain_per_client": {},
     "domains_per_client": {"d": 2},
@@ -278,10 +264,14 @@ def test_dirichlet_is_uneven_and_follows_alpha() -> None:
             "30 clients of 300 samples need 9000, the source domains hold 8321",
         ),
         ({"clients": 30, "min_size": 277}, "no draw of 1000 gave each of 30 clients 277 samples"),
+        *(
+            ({"clients": 5, "alpha": alpha}, r"no draw of 1000 gave .*\n.*raise alpha")
+            for alpha in (1e-3, 1e-300)
+        ),
     ],
 )
 def test_a_minimum_that_cannot_be_met_is_refused(params: dict[str, Any], message: str) -> None:
-    with pytest.raises(FedshiftError, match=re.escape(message)):
+    with pytest.raises(FedshiftError, match=message):
         division(PACS, "dirichlet", params, target="photo")
 
 
@@ -307,12 +297,6 @@ def test_official_lists_and_the_targets_test_list() -> None:
 def test_other_schemes_deal_the_same_on_every_machine(scheme: str, expected: str) -> None:
     table = division(SMALL, scheme, SCHEMES[scheme], target="D", seed=15)
     assert columns_hash(table)[:16] == expected
-
-
-@pytest.mark.parametrize("alpha", [1e-3, 1e-5, 1e-300])
-def test_dirichlet_by_vanishing_proportions_is_refused(alpha: float) -> None:
-    with pytest.raises(FedshiftError, match=r"no draw of 1000 gave .*\n.*raise alpha"):
-        division(SMALL, "dirichlet", {"clients": 5, "alpha": alpha, "min_size": 2}, target="D")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Prepare and load: exact pixels, one order whatever the number of processes, named damage, a killed process; what a run gets of them."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -121,7 +119,7 @@ from fedshift.storage.workspace import Workspace
 from tests.killed import after_calls
 
 prepare.CHUNK, prepare.IMAGES_PER_PROCESS, prepare.SAVE_SECONDS = 2, 1, 0.0
-after_calls(prepare.Progress, "reached", 3)
+after_calls(prepare, "write_json", 3)
 prepare.prepare(Workspace(Path(sys.argv[1])), "folder", "mine", Prepare(px=8), jobs=int(sys.argv[2]))
 """
 
@@ -143,18 +141,18 @@ def killed(workspace: Workspace, jobs: int) -> None:
 
 def interrupted(workspace: Workspace) -> None:
     """A prepare that ends at the same place by Ctrl-C."""
-    reached, calls = module.Progress.reached, list[int]()
+    write, calls = module.write_json, list[Path]()
 
-    def until_the_third(self: module.Progress, done: int, file: int, now: bool) -> None:
-        calls.append(done)
+    def until_the_third(path: Path, value: object) -> None:
+        calls.append(path)
         if len(calls) == 3:
             raise KeyboardInterrupt
-        reached(self, done, file, now)
+        write(path, value)
 
     with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(module, "CHUNK", 2)
         patch.setattr(module, "SAVE_SECONDS", 0.0)
-        patch.setattr(module.Progress, "reached", until_the_third)
+        patch.setattr(module, "write_json", until_the_third)
         prepare(workspace, "folder", "mine", PX, jobs=1)
 
 

@@ -1,13 +1,10 @@
 """PACS and Office-Caltech10 as they are: manifests, counts, duplicates and the partitions' sizes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from PIL import Image
 
 from fedshift.data.datasets.office_caltech10 import OfficeCaltech10
 from fedshift.data.datasets.pacs import PACS
@@ -53,14 +50,6 @@ def test_office_caltech10_counts_duplicates_and_grey_images(office: Path) -> Non
     assert surplus.to_dict() == {"amazon": 25, "caltech": 1}
     grey = np.asarray(OfficeCaltech10().image(office, "caltech/headphones/101_0069.jpg"))
     assert grey.ndim == 3 and (grey[..., 0] == grey[..., 2]).all()
-
-
-def test_the_one_rotated_image_is_turned_upright(office: Path) -> None:
-    path = "caltech/mug/041_0006.jpg"
-    with Image.open(office / path) as stored:
-        assert stored.getexif()[0x0112] == 8  # lies on its side: turn it by 90 degrees against the clock
-        expected = np.rot90(np.asarray(stored.convert("RGB")))
-    np.testing.assert_array_equal(np.asarray(OfficeCaltech10().image(office, path)), expected)
 
 
 def test_office_caltech10_is_prepared_and_divided_as_fdse_does(workspace: Workspace, office: Path) -> None:

@@ -1,7 +1,5 @@
 """Trees of images and their addresses: canonical order, spellings, transparency, and every refusal."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

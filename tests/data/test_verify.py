@@ -1,7 +1,5 @@
 """Verify: one flipped byte, one missing and one surplus file are named."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Raw trees under DVC: every one is seen, pushed, pulled and kept, and a folder of the user's own stays as it is."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

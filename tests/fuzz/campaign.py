@@ -5,8 +5,6 @@ python -m tests.fuzz.campaign [--count 10000] [--seed 0] [--kinds archive tree]
 Findings are kept in tests/fuzz/found, and are tests from then on.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import tempfile

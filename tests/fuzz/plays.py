@@ -1,7 +1,5 @@
 """What is done with a case: the real entry, which accepts it or raises FedshiftError, writes nothing outside, and is right."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import os

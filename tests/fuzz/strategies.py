@@ -1,7 +1,5 @@
 """Cases of each kind, as values that JSON can hold: what a user or a publisher could write, and worse."""
 
-from __future__ import annotations
-
 import base64
 import io
 import stat

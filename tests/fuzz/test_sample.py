@@ -1,7 +1,5 @@
 """A few cases of each kind, the same each time; what longer runs found, again. `make fuzz` plays 10,000."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

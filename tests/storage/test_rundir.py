@@ -1,7 +1,5 @@
 """How far a run is by the files of its directory, which packs are done, which errors are final."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -82,11 +80,7 @@ def test_a_torn_file_counts_as_never_written(run: RunDirectory, torn: bytes) -> 
 
 
 SHAPES = "mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)"
-
-
 NO_CUDA = FedshiftError("device: cuda", "no working CUDA on n0, where a GPU was asked for", "", retry=True)
-
-
 OF_THE_MACHINE = [
     RuntimeError("CUDA error: uncorrectable ECC error encountered"),
     torch.AcceleratorError("CUDA error: unspecified launch failure"),
@@ -129,9 +123,6 @@ def test_only_mistakes_in_code_and_declarations_are_final(
         assert failure["kind"] == type(error).__name__ and failure["text"] == str(error)
 
 
-FATAL = {"kind": "FedshiftError", "text": "loss is not a number", "retry": False}
-
-
 def finished_run(workspace: Workspace, name: str) -> RunDirectory:
     run = workspace.run(name)
     write_bytes(run.metrics, b"PAR1PAR1")
@@ -141,7 +132,7 @@ def finished_run(workspace: Workspace, name: str) -> RunDirectory:
 
 def failed(workspace: Workspace, name: str, retry: bool) -> RunDirectory:
     run = workspace.run(name)
-    run.fail({**FATAL, "retry": retry})
+    run.fail({**FAILURE, "retry": retry})
     return run
 
 
@@ -153,7 +144,7 @@ def test_a_stamp_holds_summaries_and_failures_of_a_pack_that_is_done(tmp_path: P
     assert not stamp.write([good, missing]) and workspace.packs() == []
     assert stamp.write([good, bad])
     assert workspace.packs() == [stamp]
-    assert stamp.finished() == {"a": {"name": "a"}} and stamp.failed() == {"b": FATAL}
+    assert stamp.finished() == {"a": {"name": "a"}} and stamp.failed() == {"b": FAILURE}
     assert stamp.digests() == {"a", "b"}
 
 
@@ -172,7 +163,7 @@ def test_what_a_kill_after_the_summary_left_goes_once_nobody_writes(tmp_path: Pa
     """A checkpoint of a finished_run run, and the failure of an attempt before."""
     workspace = Workspace(tmp_path)
     run, stamp = finished_run(workspace, "a"), workspace.pack("p")
-    run.fail(FATAL)
+    run.fail(FAILURE)
     run.checkpoint.write_bytes(b"weights")
     with locked(run.lock):
         assert stamp.write([run]) and run.checkpoint.is_file() and run.failure()
@@ -233,15 +224,14 @@ def test_a_run_that_is_to_be_tried_again_keeps_its_reason_and_loses_its_stamp(tm
     ]  # fmt: skip
     assert workspace.packs() == [stamps[0]]
     assert [run.outcome() for run in (good, bad, retried)] == [State.FINISHED, State.FAILED, State.FAILED]
-    assert (bad.failure() or {})["text"] == FATAL["text"] and not bad.failed_for_good
+    assert (bad.failure() or {})["text"] == FAILURE["text"] and not bad.failed_for_good
 
 
 HEAVY = {"torch", "pydantic", "numpy", "pandas", "pyarrow", "click"}
 
 
 @pytest.mark.parametrize(
-    "module",
-    ["storage.workspace", "storage.rundir", "planning.planfile", "planning.job"],
+    "module", ["storage.workspace", "storage.rundir", "planning.planfile", "planning.job"]
 )
 def test_what_the_snakefile_imports_is_of_the_standard_library_alone(module: str) -> None:
     program = f"import sys, fedshift.{module}; print(*sys.modules)"

@@ -1,7 +1,5 @@
 """Published weights: got from a real server, refused, brought by hand; and what runs without them are told."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -23,11 +21,7 @@ from fedshift.storage.workspace import Workspace
 from tests.data.server import FILE, Server, serving
 
 HASH = sha256(FILE)
-
-
 NAME = f"mobilenet_v2-{HASH[:8]}.pth"
-
-
 EXPERIMENT = """\
 title: From weights
 protocol: digits

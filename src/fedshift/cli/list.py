@@ -47,13 +47,10 @@ def _logs(name: str, width: int) -> None:
 
 def _states(workspace: Workspace, name: str, width: int) -> None:
     """A line per release: absent, raw, verified, prepared, partitioned."""
-    from fedshift.data.state import State, partitions, states
+    from fedshift.data.state import states
 
-    by_release, counts = states(workspace, name), partitions(workspace, name)
-    for release in dict.fromkeys([*by_release, *counts]):
-        state = by_release.get(release, State("absent"))
-        more = f", partitioned ({counts[release]})" if counts[release] else ""
-        click.echo(f"  {'':{width}}    {release}: {state}{more}")
+    for release, state in states(workspace, name).items():
+        click.echo(f"  {'':{width}}    {release}: {state}")
 
 
 def _titles(workspace: Workspace, kind: str) -> dict[str, str]:

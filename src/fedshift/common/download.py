@@ -1,7 +1,5 @@
 """Download a file over HTTP."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import requests
@@ -18,8 +16,7 @@ RETRY = Retry(3, backoff_factor=0.5, status_forcelist=(429, 500, 502, 503, 504),
 
 
 def download(url: str, path: Path, sha256: str = "") -> None:
-    """Download `url` to `path`, with a progress bar on a terminal. The file appears there once it is complete
-    and its SHA-256 begins with `sha256`.
+    """Download `url` to `path`, which appears once it is complete and its SHA-256 begins with `sha256`.
 
     Raises FedshiftError where the server refuses, the connection breaks, the hash differs or the disk is
     full.
@@ -41,8 +38,7 @@ def _receive(url: str, path: Path, name: str) -> None:
     with requests.Session() as session:
         for scheme in ("http://", "https://"):
             session.mount(scheme, HTTPAdapter(max_retries=RETRY))
-        # Compressed on the way, a file's length would be unknown.
-        headers = {"Accept-Encoding": "identity"}
+        headers = {"Accept-Encoding": "identity"}  # compressed on the way, a file's length would be unknown
         answer = session.get(url, headers=headers, stream=True, timeout=TIMEOUT)
         with answer, path.open("wb") as file:
             answer.raise_for_status()

@@ -1,7 +1,5 @@
 """Marks the functions that are a paper's equations, so that they can be listed and tested by number."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
@@ -9,9 +7,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Equation(NamedTuple):
-    """paper, number: what a function computes; used_with: the method's parameters under which a run calls it
-    (none: its defaults).
-    """
+    """paper, number: what it computes; used_with: parameters under which a run calls it."""
 
     paper: str
     number: str

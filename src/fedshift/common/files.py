@@ -1,7 +1,5 @@
 """Files and folders that are whole or absent, locks, and hashes. Standard library only."""
 
-from __future__ import annotations
-
 import codecs
 import contextlib
 import csv
@@ -32,16 +30,12 @@ def _umask() -> int:
 MODE = 0o666 & ~_umask()
 PATIENCE = 1.0  # seconds: whoever asks for the holder has the lock for a moment
 HELD = (BlockingIOError, PermissionError)  # of a local and of a remote file system
-PERMISSIONS, SPACE = "Mend its permissions", "Free space there"
 CURES = {
-    errno.EACCES: PERMISSIONS,
-    errno.EPERM: PERMISSIONS,
     errno.EROFS: "Mount its file system for writing, or work in another folder (--root)",
-    errno.ENOSPC: SPACE,
-    errno.EDQUOT: SPACE,
     errno.ENAMETOOLONG: "Choose a shorter name",
-    errno.ENOTDIR: "Remove the file that is where a folder must be",
-    errno.EEXIST: "Remove the file that is where a folder must be",
+    **dict.fromkeys((errno.EACCES, errno.EPERM), "Mend its permissions"),
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "Free space there"),
+    **dict.fromkeys((errno.ENOTDIR, errno.EEXIST), "Remove the file that is where a folder must be"),
 }
 
 
@@ -68,9 +62,8 @@ def atomic_path(path: Path) -> Iterator[Path]:
         os.replace(temporary, path)
     except OSError as error:
         what = f"cannot be written: {error.strerror or error}"
-        raise FedshiftError(
-            path, what, cure_of(error) or "Mend the folder, then run the same command again.", retry=True
-        ) from error
+        cure = cure_of(error) or "Mend the folder, then run the same command again."
+        raise FedshiftError(path, what, cure, retry=True) from error
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
@@ -165,9 +158,7 @@ def read_whole(path: Path) -> dict[str, Any] | None:
 
 
 def is_whole(path: Path, end: bytes = b"}") -> bool:
-    """Whether there is a file that ends as one of its format does (JSON by default): not empty, not cut off,
-    not filled with zeros.
-    """
+    """Whether a file ends as its format does (JSON's by default): not empty, cut off or filled with zeros."""
     try:
         with open(path, "rb") as file:
             file.seek(-len(end) - 1, os.SEEK_END)
@@ -229,8 +220,7 @@ def this_process() -> Holder:
 
 @contextlib.contextmanager
 def locked(path: Path, wait: bool = False) -> Iterator[None]:
-    """Hold the lock file `path` for the block and remove it at its end. Another process that holds it is
-    waited for, or else Locked is raised.
+    """Hold the lock file `path` for the block, then remove it. Wait for another holder, or raise Locked.
 
     The lock is the kernel's (flock), which file servers share between nodes; it ends with its process. The
     file's content only serves messages.
@@ -246,9 +236,7 @@ def locked(path: Path, wait: bool = False) -> Iterator[None]:
 
 
 def hold(path: Path, wait: bool = False) -> int | None:
-    """Take a lock and return its open file; None where another process holds it, unless it is waited for. It
-    ends when the file is closed, at the latest with this process.
-    """
+    """Take a lock; return its open file, which ends it when closed. None where another holds it, or wait."""
     until = time.monotonic() + PATIENCE
     while True:
         try:

@@ -1,8 +1,4 @@
-"""Parquet files, read so that a process may end right after; and tables whose identity is the content of
-their columns and attributes (`attrs`), not their file's bytes.
-"""
-
-from __future__ import annotations
+"""Parquet files; tables whose identity is their columns and attributes (`attrs`), not the file's bytes."""
 
 import hashlib
 import json

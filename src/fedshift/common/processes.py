@@ -1,8 +1,4 @@
-"""Other programs and processes: what they print, how many cores they may use, work spread over them, and
-their caches. Standard library only: the Snakefile needs it.
-"""
-
-from __future__ import annotations
+"""Other programs and processes, cores and caches. Standard library only: the Snakefile needs it."""
 
 import contextlib
 import os
@@ -68,9 +64,7 @@ def _leave_with_parent() -> None:
 
 
 def spare_home(root: Path) -> None:
-    """Let Snakemake, DVC, torch and matplotlib use `.cache` below `root` where the home folder is missing or
-    read-only, as on compute nodes and in containers.
-    """
+    """Let Snakemake, DVC, torch and matplotlib use `.cache` below `root` where no home can be written."""
     caches, home = root.absolute() / ".cache", Path(os.path.expanduser("~"))
     own = os.environ.get("XDG_CACHE_HOME") or (home / ".cache" if home.is_dir() else "")
     if not home.is_dir():

@@ -1,10 +1,7 @@
-"""Finds methods, models, data sets, partition schemes and figures by name, without importing anything else:
-one file each, or one folder.
+"""Finds methods, models, data sets and so on by name, without importing another: one file or folder each.
 
 Other packages add theirs by an entry point in the group `fedshift.<kind>` that names the class.
 """
-
-from __future__ import annotations
 
 import ast
 import dataclasses
@@ -32,10 +29,6 @@ PACKAGES = {
 }
 
 
-def _folder(kind: str) -> Path:
-    return Path(__file__).parents[1].joinpath(*PACKAGES[kind].split(".")[1:])
-
-
 @functools.cache
 def _plugins(kind: str) -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=f"fedshift.{kind}")}
@@ -43,28 +36,20 @@ def _plugins(kind: str) -> dict[str, EntryPoint]:
 
 @functools.cache
 def own(kind: str) -> tuple[str, ...]:
-    """The names of a kind that come with this package, sorted: what its pages list, whatever else is
-    installed.
-    """
-    folder = _folder(kind)
-    stems = [path.stem for path in folder.glob("*.py")] + [
-        path.parent.name for path in folder.glob("*/__init__.py")
-    ]
-    return tuple(
-        sorted(stem for stem in stems if not stem.startswith("_") and stem not in ("base", "draw", "layers"))
-    )
+    """The names of a kind that come with this package, sorted."""
+    folder = Path(__file__).parents[1].joinpath(*PACKAGES[kind].split(".")[1:])
+    stems = {path.stem for path in folder.glob("*.py")}
+    stems |= {path.parent.name for path in folder.glob("*/__init__.py")}
+    return tuple(sorted(stem for stem in stems - {"base", "draw", "layers"} if not stem.startswith("_")))
 
 
 @functools.cache
 def names(kind: str) -> tuple[str, ...]:
-    """All names of a kind ("methods", "models", "datasets", "partitions"), sorted; raises FedshiftError for a
-    plug-in with a name of ours.
-    """
+    """All names of a kind ("methods"), sorted; raises FedshiftError for a plug-in with a name of ours."""
     for taken in {*own(kind)} & {*_plugins(kind)}:
         what = f"'{taken}' is a name of fedshift's own, and a run may mean one thing only"
-        raise FedshiftError(
-            _plugins(kind)[taken].value, what, f"Rename it in the group fedshift.{kind} of its package."
-        )
+        cure = f"Rename it in the group fedshift.{kind} of its package."
+        raise FedshiftError(_plugins(kind)[taken].value, what, cure)
     return tuple(sorted({*own(kind), *_plugins(kind)}))
 
 
@@ -73,10 +58,8 @@ def plugin_sources() -> list[Path]:
     files: list[Path] = []
     roots = {point.module.partition(".")[0] for kind in PACKAGES for point in _plugins(kind).values()}
     for spec in map(importlib.util.find_spec, sorted(roots)):
-        if spec and spec.submodule_search_locations:
-            files += sorted(
-                path for folder in spec.submodule_search_locations for path in Path(folder).rglob("*.py")
-            )
+        if spec and (folders := spec.submodule_search_locations):
+            files += sorted(path for folder in folders for path in Path(folder).rglob("*.py"))
         elif spec and spec.origin:
             files.append(Path(spec.origin))
     return files
@@ -128,9 +111,7 @@ def _broken(error: Exception) -> FedshiftError:
 
 
 def title(kind: str, name: str) -> str:
-    """The first line of the module's docstring, read without importing it. Raises FedshiftError for a file
-    that is not Python.
-    """
+    """First line of the docstring, read without import. Raises FedshiftError for what is not Python."""
     spec = importlib.util.find_spec(module(kind, name))
     assert spec is not None and spec.origin is not None
     try:

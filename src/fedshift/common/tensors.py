@@ -1,7 +1,5 @@
 """Named tensors on disk (safetensors files, whole or absent; no pickles), and networks without values."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,9 +16,7 @@ from fedshift.common.files import atomic_path
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
-    """Write contiguous tensors atomically. Raises FedshiftError where the disk is full or the folder cannot
-    be written.
-    """
+    """Write contiguous tensors atomically. Raises FedshiftError where the folder cannot be written."""
     with atomic_path(path) as temporary:
         try:
             save_file(tensors, temporary, metadata)
@@ -29,8 +25,7 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, st
 
 
 def read_tensors(path: Path, cure: str) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """All tensors of a file, on the CPU, and its metadata. Raises Damaged, with `cure`, for a file that
-    is not whole.
+    """All tensors of a file, on the CPU, and its metadata. Raises Damaged with `cure` for a torn file.
 
     Tensors are copied: a view into the file may be aligned otherwise, and products then differ in last bits.
     """

@@ -1,7 +1,5 @@
 """The version of the package, and the commit of its sources."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -5,8 +5,6 @@ are decimal, 1e-3 is a number, true and false are the only truth values, and any
 version does not take for text is an error.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import math
@@ -56,9 +54,7 @@ class _Writer(_Words, yaml.SafeDumper):
 
 
 class _Reader(_Words, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # C where PyYAML has it
-    """YAML in which a mapping has each key once, of which PyYAML keeps the last one silently, and in which a
-    word without quotes means one thing.
-    """
+    """YAML in which a mapping has each key once, and a word without quotes means one thing."""
 
     def ambiguous(self, node: yaml.ScalarNode) -> None:
         raise Ambiguous(problem=f"'{node.value}' has several meanings", problem_mark=node.start_mark)
@@ -92,18 +88,14 @@ def written(value: Any, **layout: Any) -> str:
 
 @functools.lru_cache(512)
 def _parsed(text: str, path: Path) -> str:
-    """YAML as JSON, of which each reader gets values of its own: an experiment reads its protocol and presets
-    once for each method, and a scorecard them all a hundred times.
-    """
+    """YAML as JSON, parsed once for each text; each reader gets values of its own."""
     parsed = value(text)
     _check_plain(parsed, path)
     return json.dumps(parsed)
 
 
 def _check_plain(parsed: Any, path: Path) -> None:
-    """Raise FedshiftError for what JSON has no word for - a key that is no text, an infinite number, a set -
-    and where aliases make a small file large.
-    """
+    """Raise FedshiftError for values that JSON cannot express, and where aliases make a small file large."""
     waiting, seen = [parsed], 0
     while waiting:
         part, seen = waiting.pop(), seen + 1

@@ -1,7 +1,5 @@
 """Unpack archives: files and folders alone, inside their folder, no more than the disk holds."""
 
-from __future__ import annotations
-
 import itertools
 import lzma
 import shutil
@@ -9,7 +7,7 @@ import stat
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 from fedshift.common.errors import FedshiftError
@@ -30,9 +28,15 @@ def unpack(archive: Path, folder: Path) -> None:
     read; and, before anything is unpacked, for a member that would leave the folder or is neither file nor
     folder, and for more bytes than the disk has room for or than RATIO times the archive's size.
     """
-    unpacker: Callable[[Path, Path], None] = _unzip if zipfile.is_zipfile(archive) else _untar
     try:
-        unpacker(archive, folder)
+        if zipfile.is_zipfile(archive):
+            with zipfile.ZipFile(archive) as file:
+                _bounded(archive, folder, [sum(_unzipped_size(member, folder) for member in file.infolist())])
+                file.extractall(folder)
+        else:
+            with tarfile.open(archive) as tar:
+                _bounded(archive, folder, map(_untarred_size, tar))
+                tar.extractall(folder, filter="data")
     except UNREADABLE as error:
         reason = str(error).partition(":\n")[0]  # tarfile adds a line for every compression that it tried
         cure = "It must be a whole zip or tar archive: remove it and get it again, or unpack it by hand."
@@ -40,46 +44,26 @@ def unpack(archive: Path, folder: Path) -> None:
 
 
 # zipfile raises RuntimeError for an encrypted member and NotImplementedError for a compression without a name
-UNREADABLE = (
-    zipfile.BadZipFile,
-    tarfile.TarError,
-    zlib.error,
-    lzma.LZMAError,
-    EOFError,
-    OSError,
-    RuntimeError,
-    ValueError,
-)
+BROKEN = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError)
+UNREADABLE = (*BROKEN, EOFError, OSError, RuntimeError, ValueError)
 
 
-def _unzip(archive: Path, folder: Path) -> None:
-    with zipfile.ZipFile(archive) as file:
-        for member in file.infolist():
-            if not (folder / member.filename).resolve().is_relative_to(folder.resolve()):
-                raise zipfile.BadZipFile(f"member '{member.filename}' would leave the folder")
-            mode = stat.S_IFMT(member.external_attr >> 16)
-            if mode not in (0, stat.S_IFREG, stat.S_IFDIR):
-                raise zipfile.BadZipFile(f"member '{member.filename}' is neither file nor folder")
-        _bounded(archive, folder, [sum(member.file_size for member in file.infolist())])
-        file.extractall(folder)
+def _unzipped_size(member: zipfile.ZipInfo, folder: Path) -> int:
+    if not (folder / member.filename).resolve().is_relative_to(folder.resolve()):
+        raise zipfile.BadZipFile(f"member '{member.filename}' would leave the folder")
+    if stat.S_IFMT(member.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
+        raise zipfile.BadZipFile(f"member '{member.filename}' is neither file nor folder")
+    return member.file_size
 
 
-def _untar(archive: Path, folder: Path) -> None:
-    with tarfile.open(archive) as file:
-        _bounded(archive, folder, map(_size, file))
-        file.extractall(folder, filter="data")
-
-
-def _size(member: tarfile.TarInfo) -> int:
+def _untarred_size(member: tarfile.TarInfo) -> int:
     if not (member.isfile() or member.isdir()):
         raise tarfile.TarError(f"member '{member.name}' is neither file nor folder")
     return member.size
 
 
 def _bounded(archive: Path, folder: Path, sizes: Iterable[int]) -> None:
-    """Add up `sizes`; raise OSError as soon as they exceed the free disk, or what an honest archive could
-    hold.
-    """
+    """Raise OSError as soon as `sizes` sum up to more than the free disk, or than an honest archive holds."""
     free = shutil.disk_usage(folder if folder.exists() else folder.parent).free
     most = max(SMALL, RATIO * archive.stat().st_size)
     for size in itertools.accumulate(sizes):

@@ -9,8 +9,6 @@ on the way; a sample's place in the batch modulo 4 decides at which of ColorJitt
 (batches are shuffled: every sample meets every order).
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from typing import Any
@@ -76,8 +74,7 @@ class Evaluate:
 
 
 class Augment:
-    """The training transform `name` ("none", "flip", "translate", "domainbed", "fedrd"), of the same shapes
-    as `Evaluate`.
+    """The training transform `name`, a key of DRAWS, of the same shapes as `Evaluate`.
 
     All randomness is drawn beforehand, for any number of samples: `draws = augment.draw(n, generator)` is
     moved to the device once, then `augment(images, draws[a:b])` is called for each batch, or
@@ -102,18 +99,11 @@ class Augment:
             x = self.evaluate(images)
             return x.lerp_(x.flip(3), (draws < 0.5).float()[:, :, None, None])  # faster than where() on a CPU
         with torch.autocast(images.device.type, enabled=False):
-            return (
-                self._translate(images, draws)
-                if self.name == "translate"
-                else self._jitter(images, draws, size or len(images))
-            )
-
-    def _translate(self, images: Tensor, draws: Tensor) -> Tensor:
-        size, px = self.evaluate.input_px, self.evaluate.px
-        flip, coin, *place = draws.unbind(1)
-        return self.evaluate.normalise(
-            translate(images, coin < 0.5, torch.stack(place), flip < 0.5, px, size)
-        )
+            if self.name != "translate":
+                return self._jitter(images, draws, size or len(images))
+            flip, coin, *place = draws.unbind(1)
+            to = self.evaluate.px, self.evaluate.input_px
+            return self.evaluate.normalise(translate(images, coin < 0.5, torch.stack(place), flip < 0.5, *to))
 
     def _jitter(self, images: Tensor, draws: Tensor, size: int) -> Tensor:
         flip, order, gray = draws[:, BOX:-4].unbind(1)
@@ -147,12 +137,14 @@ def random_boxes(draws: Tensor, px: int) -> Tensor:
     return torch.cat([(place * (room + 1)).floor_().minimum(room), sides])
 
 
-def crop_resize(images: Tensor, boxes: Tensor, mirror: Tensor, size: int) -> Tensor:
-    """uint8 [B, px, px, 3] at `boxes` [4, B], flipped where `mirror` [B], to [B, 3, size, size] in [0, 1]."""
+def crop_resize(images: Tensor, boxes: Tensor, mirror: Tensor, size: int, cropped: bool = True) -> Tensor:
+    """uint8 [B, px, px, 3] at `boxes` [4, B], flipped where `mirror` [B], to [B, 3, size, size] in [0, 1];
+    `cropped`: as `resize_weights` takes it.
+    """
     top, left, height, width = boxes
     start = torch.cat([top, torch.where(mirror, left + width, left)])
     length = torch.cat([height, torch.where(mirror, -width, width)])
-    weights = resize_weights(start, length, images.shape[1], size)
+    weights = resize_weights(start, length, images.shape[1], size, cropped)
     rows, columns = weights.view(2, len(images), *weights.shape[1:])
     return resize(images, rows, columns)
 
@@ -167,11 +159,7 @@ def translate(images: Tensor, moved: Tensor, place: Tensor, mirror: Tensor, px: 
     corner = (place * (large - size + 1)).floor_().clamp_(max=large - size)
     start = torch.where(moved, corner * (px / large), 0.0)
     length = torch.where(moved, px * size / large, float(px)).expand(2, -1)
-    start = torch.cat([start[0], torch.where(mirror, start[1] + length[1], start[1])])
-    length = torch.cat([length[0], torch.where(mirror, -length[1], length[1])])
-    weights = resize_weights(start, length, px, size, cropped=False)
-    rows, columns = weights.view(2, len(images), *weights.shape[1:])
-    return resize(images, rows, columns)
+    return crop_resize(images, torch.cat([start, length]), mirror, size, cropped=False)
 
 
 def resize(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:

@@ -1,8 +1,4 @@
-"""Data set: named domains, ordered classes, releases, and one index in canonical order. Address: the word
-that names one on a command line, `pacs`, `pacs:hfedf` or `folder:clinics`.
-"""
-
-from __future__ import annotations
+"""Data set: named domains, ordered classes, releases, one index; and its address on a command line."""
 
 import os
 import re
@@ -123,23 +119,13 @@ class Dataset:
 
 def rows(paths: Sequence[str], classes: Sequence[str]) -> pd.DataFrame:
     """The index of `paths` (`domain/class/file`) with labels by position in `classes`."""
-    parts = [path.split("/") for path in paths]
     labels = {name: label for label, name in enumerate(classes)}
-    frame = pd.DataFrame(
-        {
-            "path": list(paths),
-            "domain": [part[0] for part in parts],
-            "class": [part[1] for part in parts],
-            "label": [labels[part[1]] for part in parts],
-            "split": "",
-            "group": -1,
-        }
-    )
-    return frame.astype(INDEX_TYPES)
+    parts = (path.split("/")[:2] for path in paths)
+    table = [(path, domain, of, labels[of], "", -1) for path, (domain, of) in zip(paths, parts, strict=True)]
+    return pd.DataFrame(table, columns=[*INDEX_TYPES]).astype(INDEX_TYPES)
 
 
 def missing_tree(dataset: Dataset, raw: Path, release: str) -> FedshiftError:
-    """The error for a raw tree that is not there."""
     return FedshiftError(raw, "no such folder", f"Run: fedshift fetch {dataset.name} --release {release}")
 
 
@@ -191,9 +177,8 @@ def address(text: str, where: str = "--data") -> Address:
 def renamed(dataset: str, tree: Path) -> str:
     """How to give a tree another name."""
     path = shlex.quote(str(tree))
-    return (
-        f"Name it: --data {dataset}:NAME={path} (or fedshift fetch {dataset} --release NAME --from {path})."
-    )
+    by_fetch = f"fedshift fetch {dataset} --release NAME --from {path}"
+    return f"Name it: --data {dataset}:NAME={path} (or {by_fetch})."
 
 
 def _expanded(path: str) -> Path:

@@ -3,8 +3,6 @@
 By download, or from archives or a tree on this machine.
 """
 
-from __future__ import annotations
-
 import contextlib
 import filecmp
 import os
@@ -22,7 +20,7 @@ from fedshift.common.errors import FedshiftError
 from fedshift.common.files import write_bytes
 from fedshift.common.registry import get
 from fedshift.data.archive import is_archive, unpack
-from fedshift.data.dataset import Dataset, Release, renamed
+from fedshift.data.dataset import Dataset, renamed
 from fedshift.data.lists import WORDS, gather, lists_file, own_lists, read_lists, write_lists
 from fedshift.data.tree import ImageTree, LeftOut, below, left_out
 from fedshift.data.verify import (
@@ -39,7 +37,7 @@ from fedshift.data.versions import pointer
 from fedshift.storage.workspace import Workspace
 
 Say = Callable[[str], None]
-TABLES = frozenset({".csv", ".json", ".tsv", ".txt", ".xls", ".xlsx"})
+TABLES = frozenset({".csv", ".json", ".tsv", ".txt", ".xls", ".xlsx"})  # they may hold labels
 
 
 def fetch(
@@ -53,8 +51,7 @@ def fetch(
     say: Say = print,
     copy: bool = False,
 ) -> Path:
-    """Make the raw tree present and return its path; a tree that is present is left alone, its manifest
-    too.
+    """Make the raw tree present and return its path; one that is present, and its manifest, are left alone.
 
     `source`: a tree on this machine, which is never changed, or archives, unpacked. `lists`: a folder of
         official lists. `ignore`: patterns of files that do not belong to the tree. `skip_broken`: images that
@@ -75,9 +72,15 @@ def fetch(
     present, other = raw.exists(), bool(ignore) or skip_broken
     with _undone_by_errors(raw):
         if lists is not None:
-            _own_lists(dataset, facts, lists, raw)
+            if facts.manifest is not None or not isinstance(dataset, ImageTree):
+                what = "its lists are part of the project"
+                raise FedshiftError(f"{name} {release}", what, "Leave out --lists.")
+            write_lists(own_lists(raw), gather(lists, dataset.canonical))
         if other:
-            _leave_out(facts, raw, ignore)
+            if facts.manifest is not None:
+                cure = "Leave out --ignore and --skip-broken."
+                raise FedshiftError(f"{name} {release}", "its files are published, each with its hash", cure)
+            LeftOut(tuple(ignore)).write(raw)
         if sources := [source] if isinstance(source, Path) else list(source):
             _take(dataset, sources, raw, skip_broken)
         elif present:
@@ -86,7 +89,7 @@ def fetch(
             if skip_broken:
                 _skip_broken(dataset, raw)
         else:
-            _download(dataset, facts, raw, say, skip_broken)
+            _download(dataset, raw, say, skip_broken)
     if raw.is_symlink() and (copy or pointer(raw).exists()):  # DVC writes through links
         _copy(raw)
     for path, reason in left_out(raw).broken.items():
@@ -101,7 +104,8 @@ def fetch(
         absent = [path for path in listed if path not in there]
         say(f"lists: {len(listed):,} images; not in the tree: {len(absent):,} {_some(absent)}")
     if dataset.open_releases:
-        if unread := _unread(raw):
+        outside = [path for path in (*below(raw, 1), *below(raw, 2)) if path.suffix.lower() in TABLES]
+        if unread := [path.relative_to(raw).as_posix() for path in outside]:
             say(f"not read: {_some(unread)}. An image's class is its folder; --lists gives splits.")
         domains, classes = dataset.domains_and_classes(raw)
         say(f"domains ({len(domains)}): {_some(domains)}; classes ({len(classes)}): {_some(classes)}")
@@ -129,23 +133,6 @@ def _undone_by_errors(raw: Path) -> Iterator[None]:
         raise
 
 
-def _own_lists(dataset: Dataset, facts: Release, folder: Path, raw: Path) -> None:
-    if facts.manifest is not None or not isinstance(dataset, ImageTree):
-        raise FedshiftError(
-            f"{dataset.name} {raw.name}", "its lists are part of the project", "Leave out --lists."
-        )
-    write_lists(own_lists(raw), gather(folder, dataset.canonical))
-
-
-def _leave_out(facts: Release, raw: Path, ignore: Sequence[str]) -> None:
-    """Note what to ignore, before the tree is looked at."""
-    if facts.manifest is not None:
-        what, cure = "its files are published, each with its hash", "Leave out --ignore and --skip-broken."
-        raise FedshiftError(f"{raw.parent.name} {raw.name}", what, cure)
-    raw.parent.mkdir(parents=True, exist_ok=True)
-    LeftOut(tuple(ignore)).write(raw)
-
-
 def _skip_broken(dataset: Dataset, raw: Path) -> None:
     """Read every image, and leave out those that cannot be read."""
     broken = {}
@@ -160,9 +147,8 @@ def _skip_broken(dataset: Dataset, raw: Path) -> None:
 def _take(dataset: Dataset, sources: Sequence[Path], raw: Path, skip_broken: bool) -> None:
     """Link a tree, or unpack archives."""
     if len(sources) > 1 and any(source.is_dir() for source in sources):
-        raise FedshiftError(
-            dataset.name, "--from takes one folder, or one archive and more", "Give one folder."
-        )
+        what = "--from takes one folder, or one archive and more"
+        raise FedshiftError(dataset.name, what, "Give one folder.")
     origin = ", ".join(map(str, sources))
     with _unpacked(sources, raw) if sources[0].is_file() else contextlib.nullcontext(sources[0]) as folder:
         with _naming(origin):
@@ -180,24 +166,25 @@ def _take(dataset: Dataset, sources: Sequence[Path], raw: Path, skip_broken: boo
         _checked(dataset, raw, skip_broken, made)
 
 
+def _files(tree: Path) -> dict[Path, Path]:
+    """Path in the tree -> file."""
+    return {path.relative_to(tree): path for path in entries(tree) if path.is_file()}
+
+
 def _same_files(tree: Path, other: Path) -> bool:
     """Whether two trees hold the same files; their bytes are compared where times of change differ."""
-    names, others = ({path.relative_to(root) for path in _files(root)} for root in (tree, other))
+    files, others = _files(tree), _files(other)
     return tree == other or (
-        names == others and all(filecmp.cmp(tree / name, other / name) for name in sorted(names))
+        files.keys() == others.keys() and all(filecmp.cmp(files[name], others[name]) for name in files)
     )
-
-
-def _files(tree: Path) -> list[Path]:
-    return [path for path in entries(tree) if path.is_file()]
 
 
 def _copy(raw: Path) -> None:
     """Replace a link by a copy of the tree that it leads to; links in the tree are followed."""
     tree = raw.resolve()
     with tempfile.TemporaryDirectory(dir=raw.parent, prefix=".copy-") as temporary:
-        for path in tqdm(_files(tree), desc=f"copying {tree}", unit="file", disable=None):
-            target = Path(temporary) / raw.name / path.relative_to(tree)
+        for name, path in tqdm(_files(tree).items(), desc=f"copying {tree}", unit="file", disable=None):
+            target = Path(temporary) / raw.name / name
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(path, target)
         raw.unlink()
@@ -206,9 +193,7 @@ def _copy(raw: Path) -> None:
 
 @contextlib.contextmanager
 def _naming(place: object, cure: str | None = None) -> Iterator[None]:
-    """Let errors in the block name `place`, which the user knows: the folder in which they arose is removed
-    before they are read.
-    """
+    """Let errors in the block name `place`, which the user knows, not a folder that is removed."""
     try:
         yield
     except FedshiftError as error:
@@ -229,9 +214,7 @@ def _checked(dataset: Dataset, raw: Path, skip_broken: bool, made: bool = True) 
 
 
 def _openable(raw: Path) -> None:
-    """Raise FedshiftError naming links that lead nowhere, and names that no manifest could hold: not UTF-8,
-    or with a control character.
-    """
+    """Raise FedshiftError for links that lead nowhere, and names not in UTF-8 or with a control character."""
     problems = []
     for path in entries(raw):
         name = os.fsencode(path.relative_to(raw)).decode(errors="backslashreplace")
@@ -246,15 +229,16 @@ def _openable(raw: Path) -> None:
         raise FedshiftError(raw, what, "Mend these and run the same command again.")
 
 
-def _download(dataset: Dataset, facts: Release, raw: Path, say: Say, skip_broken: bool) -> None:
+def _download(dataset: Dataset, raw: Path, say: Say, skip_broken: bool) -> None:
     """Bring a release's archives and unpack them."""
+    facts, by_hand = dataset.facts(raw), instructions(dataset, raw)
     if facts.listed_only and lists_file(raw, facts.lists) is None:
-        raise FedshiftError(raw, "its lists are not part of the project", instructions(dataset, facts, raw))
+        raise FedshiftError(raw, "its lists are not part of the project", by_hand)
     if not facts.archives:
-        raise FedshiftError(raw, "must be brought by hand", instructions(dataset, facts, raw))
-    archives = []
+        raise FedshiftError(raw, "must be brought by hand", by_hand)
+    loaded, archives = raw.with_name(f"{raw.name}.archives"), list[Path]()
     for archive in facts.archives:
-        file = raw.parent / f"{raw.name}.archives" / archive.url.rpartition("/")[2]
+        file = loaded / archive.url.rpartition("/")[2]
         archives.append(file)
         if file.exists():
             continue
@@ -262,17 +246,15 @@ def _download(dataset: Dataset, facts: Release, raw: Path, say: Say, skip_broken
         try:
             download(archive.url, file, archive.sha256 or "")
         except FedshiftError as error:
-            cure = f"{error.cure} Or by hand:\n  {instructions(dataset, facts, raw)}"
+            cure = f"{error.cure} Or by hand:\n  {by_hand}"
             raise FedshiftError(error.where, error.what, cure, retry=error.retry) from None
         if not is_archive(file):
             file.unlink()
-            cure = f"Run the same command again, or by hand:\n  {instructions(dataset, facts, raw)}"
+            cure = f"Run the same command again, or by hand:\n  {by_hand}"
             raise FedshiftError(archive.url, "sent no zip or tar archive", cure, retry=True)
-    loaded = archives[0].parent
-    by_hand = f"Remove {loaded} to download it again. Or by hand:\n  {instructions(dataset, facts, raw)}"
-    with _unpacked(archives, raw) as folder, _naming(loaded, by_hand):
+    cure = f"Remove {loaded} to download it again. Or by hand:\n  {by_hand}"
+    with _unpacked(archives, raw) as folder, _naming(loaded, cure):
         dataset.root(folder).rename(raw)
-    with _naming(loaded, by_hand):
         _checked(dataset, raw, skip_broken)
     shutil.rmtree(loaded)
 
@@ -287,42 +269,31 @@ def _unpacked(archives: Sequence[Path], raw: Path) -> Iterator[Path]:
         yield Path(temporary)
 
 
-def instructions(dataset: Dataset, facts: Release, raw: Path) -> str:
+def instructions(dataset: Dataset, raw: Path) -> str:
     """What a user puts where when nothing can be downloaded."""
+    facts = dataset.facts(raw)
     listed = facts.listed_only and not facts.lists
-    command = f"fedshift fetch {dataset.name} --release {raw.name} --from PATH{' --lists FOLDER' * listed}"
-    lines = [f"Source: {facts.source}.", *(f"By hand (untested): {address}" for address in facts.by_hand)]
     words = [level for level in getattr(dataset, "levels", ()) if level in WORDS]
     split = f" or domain/{{{','.join(words)}}}/class/image" if words else ""
+    lines = [f"Source: {facts.source}.", *(f"By hand (untested): {address}" for address in facts.by_hand)]
     lines.append(f"It must hold domain/class/image{split}.")
-    lines += _wanted(dataset, raw)
+    if not dataset.domains:
+        lines.append("Each folder in it is a domain, each folder in that a class; a domain may lack a class.")
+    else:
+        lines.append(f"Domains: {_some(dataset.domains)}.")
+        try:
+            classes = dataset.domains_and_classes(raw)[1]
+            lines.append(f"Classes ({len(classes)}): {_some(classes)}.")
+        except FedshiftError:
+            lines.append("Classes: those that the lists name.")
+    command = f"fedshift fetch {dataset.name} --release {raw.name} --from PATH{' --lists FOLDER' * listed}"
     lines.append(f"Then: {command}")
     lines.append("PATH: the unpacked folder, or the archive as downloaded (several: --from for each).")
     if listed:
-        lines.append(
-            "FOLDER: text files <domain>_train.txt and <domain>_test.txt, lines `domain/class/file label`."
-        )
-    if listed and facts.archives:
-        lines.append("Without --from the images are downloaded.")
+        layout = "<domain>_train.txt and <domain>_test.txt, lines `domain/class/file label`"
+        lines.append(f"FOLDER: text files {layout}.")
+        lines += ["Without --from the images are downloaded."] if facts.archives else []
     return "\n  ".join(lines)
-
-
-def _wanted(dataset: Dataset, raw: Path) -> list[str]:
-    """Lines that name the domains and classes of a release."""
-    if not dataset.domains:
-        return ["Each folder in it is a domain, each folder in that a class; a domain may lack a class."]
-    domains = f"Domains: {_some(dataset.domains)}."
-    try:
-        classes = dataset.domains_and_classes(raw)[1]
-    except FedshiftError:
-        return [domains, "Classes: those that the lists name."]
-    return [domains, f"Classes ({len(classes)}): {_some(classes)}."]
-
-
-def _unread(raw: Path) -> list[str]:
-    """Files outside the class folders that may hold labels."""
-    outside = [path for depth in (1, 2) for path in below(raw, depth) if path.suffix.lower() in TABLES]
-    return [path.relative_to(raw).as_posix() for path in outside]
 
 
 def _some(names: Sequence[str]) -> str:

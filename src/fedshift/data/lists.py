@@ -1,13 +1,12 @@
 """Official lists: which image is for training, validation or test, by path."""
 
-from __future__ import annotations
-
 import functools
 import gzip
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -25,33 +24,41 @@ def own_lists(raw: Path) -> Path:
 
 
 def lists_file(raw: Path, name: str | None) -> Path | None:
-    """The lists that hold for `raw`: the user's before the project's file `name`; None where there are
-    none.
-    """
+    """The lists that hold for `raw`: the user's, else the project's file `name`; None where there is none."""
     own = own_lists(raw)
     return own if own.exists() else REFERENCE / name if name else None
 
 
 def read_lists(path: Path) -> dict[str, str]:
     """Path -> train, crossval, val, test, or "" where a list names files and no split."""
-    if not path.exists():
-        raise FedshiftError(path, "no such list", "Restore it from the repository.")
-    return _read(path, path.stat().st_mtime_ns)
+    return _read(path, path.stat().st_mtime_ns if path.exists() else 0)
 
 
 @functools.lru_cache(maxsize=4)
 def _read(path: Path, time: int) -> dict[str, str]:
-    try:
-        table = pd.read_csv(path, dtype="str", keep_default_na=False)
-        return dict(zip(table["path"], table["split"], strict=True))
-    except (EOFError, KeyError, OSError, ValueError, zlib.error) as error:
-        raise FedshiftError(path, f"is not whole: {error}", "Restore it, or give the lists anew.") from None
+    return dict(read_table(path, {"path": "str", "split": "str"}, "Restore it, or give the lists anew."))
 
 
 def write_lists(path: Path, words: dict[str, str]) -> None:
-    """Write official lists, path -> split, as a compressed CSV; the same lists give the same bytes."""
-    table = pd.DataFrame(sorted(words.items()), columns=["path", "split"])
-    write_bytes(path, gzip.compress(table.to_csv(index=False, lineterminator="\n").encode(), mtime=0))
+    """Write official lists, path -> split."""
+    write_table(path, ("path", "split"), sorted(words.items()))
+
+
+def read_table(path: Path, columns: dict[str, str], cure: str) -> list[tuple[Any, ...]]:
+    """Rows of a compressed CSV file with `columns` (name: dtype). Raises FedshiftError unless it is whole."""
+    if not path.exists():
+        raise FedshiftError(path, "no such list of files", cure)
+    try:
+        table = pd.read_csv(path, usecols=[*columns], dtype=columns, keep_default_na=False)
+    except (EOFError, OSError, ValueError, zlib.error) as error:
+        raise FedshiftError(path, f"is not whole: {error}", cure) from None
+    return [*zip(*(table[name] for name in columns), strict=True)]
+
+
+def write_table(path: Path, columns: Sequence[str], rows: Iterable[tuple[Any, ...]]) -> None:
+    """Write a compressed CSV file atomically; the same rows give the same bytes."""
+    text = pd.DataFrame(rows, columns=[*columns]).to_csv(index=False, lineterminator="\n")
+    write_bytes(path, gzip.compress(text.encode(), mtime=0))
 
 
 def gather(folder: Path, canonical: Callable[[str], str]) -> dict[str, str]:
@@ -96,9 +103,7 @@ def _check_labels(labels: list[tuple[str, str]], canonical: Callable[[str], str]
 
 
 def _path_and_label(line: str, where: str) -> tuple[str, str]:
-    """The last three parts of the path that a line begins with, and the label after it, a number or the
-    class; "" for none.
-    """
+    """The last three parts of the path that begins a line, and its label: a number, the class, or ""."""
     text, label = line.strip(), ""
     if re.search(r"\.\w+[\s,]", text) and (found := re.search(r"[\s,]+((?!\S*\.[A-Za-z]\w*$)\S+)$", text)):
         text, label = text[: found.start()], found[1]

@@ -5,8 +5,6 @@ A method may render images from the training images first: data/rendered/<datase
 in place of the samples' own images; validation and test images are as they were.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -78,7 +76,9 @@ def load(workspace: Workspace, spec: RunSpec) -> RunData:
             raise FedshiftError(path, f"client {k} has no training sample", cure)
         domains = tuple(partition["domain"][owner == k].unique())
         clients.append(ClientData(train, val, test, domains, tuple(few_shot[k])))
-    images = mapped(prepared.pixels)
+    with warnings.catch_warnings():  # the map is read from, never written to
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable", UserWarning)
+        images = torch.from_numpy(prepared.pixels)
     labels = torch.from_numpy(prepared.index["label"].to_numpy().astype("int64"))
     if rendering := spec.rendering:
         sources = {"prepared": prepared.facts["images"], "partition": content}
@@ -86,11 +86,14 @@ def load(workspace: Workspace, spec: RunSpec) -> RunData:
             workspace.rendered(spec.rendered_name), rendering, prepared.pixels, partition, spec.seed, sources
         )
         rendered, samples_of, hashes["rendered"] = load_rendered(folder)
-        clients = [
-            replace(client, train=_rendered_of(client.train, samples_of, len(images))) for client in clients
-        ]
+        for k, client in enumerate(clients):
+            places = np.flatnonzero(np.isin(samples_of, client.train.numpy()))
+            clients[k] = replace(client, train=torch.from_numpy(places) + len(images))
         images = torch.cat([images, torch.from_numpy(rendered)])
         labels = torch.cat([labels, labels[torch.from_numpy(samples_of)]])
+    classes = list(prepared.facts["classes"])
+    present = prepared.index.groupby("domain", sort=False)["class"].agg(set)
+    absent = {domain: [name for name in classes if name not in held] for domain, held in present.items()}
     held_out = [(partition["domain"] == name).to_numpy() for name in spec.data.held_out]
     return RunData(
         images=images,
@@ -98,29 +101,10 @@ def load(workspace: Workspace, spec: RunSpec) -> RunData:
         clients=clients,
         targets=[positions(domain & (split == "target")) for domain in held_out],
         unheld=[positions(domain & (owner < 0)) for domain in held_out],
-        classes=(classes := list(prepared.facts["classes"])),
-        absent=_absent(prepared.index, classes),
+        classes=classes,
+        absent={str(domain): names for domain, names in absent.items() if names},
         hashes=hashes,
     )
-
-
-def _absent(index: pd.DataFrame, classes: list[str]) -> dict[str, list[str]]:
-    """Domain -> the classes of which it has no image."""
-    present = index.groupby("domain", sort=False)["class"].agg(set)
-    lacking = {domain: [name for name in classes if name not in held] for domain, held in present.items()}
-    return {str(domain): names for domain, names in lacking.items() if names}
-
-
-def mapped(pixels: NDArray[np.uint8]) -> Tensor:
-    """A tensor over a read-only memory map: it is read from, never written to."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "The given NumPy array is not writable", UserWarning)
-        return torch.from_numpy(pixels)
-
-
-def _rendered_of(train: Tensor, samples_of: NDArray[np.int64], offset: int) -> Tensor:
-    """Positions of the images that were rendered from the samples `train`, behind `offset` others."""
-    return torch.from_numpy(np.flatnonzero(np.isin(samples_of, train.numpy()))) + offset
 
 
 def render(
@@ -132,17 +116,10 @@ def render(
     sources: dict[str, str],
 ) -> Path:
     """Make the images that a run trains on in `folder`, and return it. One that exists is whole, and left
-    alone.
+    alone; who asks for the same at the same time waits; what a killed process has left is written over.
 
-    Args:
-        folder: where they lie, named by what they are made of and how.
-        rendering: what makes them.
-        pixels: the prepared images [n, px, px, 3].
-        table: the partition.
-        seed: the run's.
-        sources: hashes of images and partition, noted in rendered.json.
-
-    Who asks for the same at the same time waits; what a killed process has left is written over.
+    pixels: the prepared images [n, px, px, 3]; table: the partition; seed: the run's; sources: hashes of
+        images and partition, noted in rendered.json.
     Raises FedshiftError where weights that the rendering needs are absent.
     """
     with built_once(folder) as part:

@@ -69,8 +69,7 @@ def partition_hash(path: Path) -> str:
 
 
 def twins(path: Path) -> int:
-    """How many images of other domains are byte-identical to tested images of a held-out one, as the
-    partition's file has noted.
+    """How many images of other domains are byte-identical to tested images of a held-out one, as noted.
 
     With `groups: together` no client holds them.
     """
@@ -123,9 +122,10 @@ def divide(index: pd.DataFrame, spec: Division) -> pd.DataFrame:
         hp.check(domains, int(index["label"].max()) + 1, f"{where}: modify.{name}")
         kind(hp).modify(table, generator(seed, name))
     if spec.partition.groups == "together":
-        _leave_out_copies(table, index["group"].to_numpy())
-    _check(table["client"].to_numpy(), table["split"].to_numpy(), scheme.clients(len(sources)), where)
-    _check_tested(table, spec, where)
+        # a tested image that is byte-identical to one that a modifier gave to a client
+        copied = np.isin(group, np.unique(group[(table["client"] >= 0) & (group >= 0)]))
+        table.loc[(table["split"] == "target") & copied, "split"] = "unused"
+    _check(table, scheme.clients(len(sources)), spec, where)
     return table
 
 
@@ -137,8 +137,7 @@ def _reunited(client: NDArray[np.int16], index: pd.DataFrame) -> NDArray[np.int1
 
 
 def _twins(split: Words, index: pd.DataFrame, held_out: tuple[str, ...]) -> NDArray[np.bool_]:
-    """[n]: whether an image is byte-identical to a tested image of a held-out domain and lies in another
-    domain.
+    """[n]: whether an image of another domain is byte-identical to a tested image of a held-out domain.
 
     Of two held-out domains, the second's copies of the first's images count, the first's copies of the
     second's do not.
@@ -152,18 +151,8 @@ def _twins(split: Words, index: pd.DataFrame, held_out: tuple[str, ...]) -> NDAr
     return mask
 
 
-def _leave_out_copies(table: pd.DataFrame, group: NDArray[np.int64]) -> None:
-    """Take out of the target's tested images those that are byte-identical to an image that a modifier gave
-    to a client.
-    """
-    held = np.unique(group[(table["client"] >= 0) & (group >= 0)])
-    table.loc[(table["split"] == "target") & np.isin(group, held), "split"] = "unused"
-
-
 def _tests(index: pd.DataFrame, spec: Division) -> pd.Series[str]:
-    """The split of every image by which `target_split` chooses the tested part of a held-out domain: of the
-    official lists, or as if every domain were a client.
-    """
+    """The split by which `target_split` chooses tested images: official, or with each domain as a client."""
     if spec.partition.target_split == "test":
         return index["split"]
     alone = {"scheme": "domain_per_client", "params": {}, "target_split": "all", "modify": {}}
@@ -175,14 +164,19 @@ def _tests(index: pd.DataFrame, spec: Division) -> pd.Series[str]:
 
 
 def _split(words: Words, group: NDArray[np.int32], spec: Division, rng: np.random.PCG64, where: str) -> Words:
-    """The split of a client's samples of one domain: their official `words` [n], or drawn."""
-    if spec.partition.split == "official":
-        return official_split(words, where)
-    together = group if spec.partition.groups == "together" else None
-    return random_split(len(words), spec.partition.fractions, rng, together)
+    """The split of a client's samples of one domain: drawn, or by their official `words` [n]."""
+    if spec.partition.split == "random":
+        together = group if spec.partition.groups == "together" else None
+        return random_split(len(words), spec.partition.fractions, rng, together)
+    if without := sum(str(word) not in OFFICIAL for word in words):
+        what = f"no official split: {without} of {len(words)} samples are on no list"
+        raise FedshiftError(where, what, "Use partition.split: random, or a data set with official lists.")
+    return np.array([OFFICIAL[str(word)] for word in words], dtype=object)
 
 
-def _check(client: NDArray[np.int16], split: NDArray[np.object_], clients: int, where: str) -> None:
+def _check(table: pd.DataFrame, clients: int, spec: Division, where: str) -> None:
+    """Raise FedshiftError for a partition that cannot be trained, chosen or tested on."""
+    client, split = table["client"].to_numpy(), table["split"]
     held = np.bincount(client[client >= 0], minlength=clients)
     trained = np.bincount(client[(client >= 0) & (split == "train")], minlength=clients)
     if (poor := np.flatnonzero(trained < MINIMUM)).size:
@@ -191,9 +185,6 @@ def _check(client: NDArray[np.int16], split: NDArray[np.object_], clients: int, 
         cure = "Use fewer clients, or a larger share for training."
         raise FedshiftError(where, f"client {first} {what}; {MINIMUM} are the least", cure)
 
-
-def _check_tested(table: pd.DataFrame, spec: Division, where: str) -> None:
-    split = table["split"]
     for target in spec.data.held_out:
         if not ((split == "target") & (table["domain"] == target)).any():
             cure = "Test all its images: partition.target_split: all."
@@ -227,16 +218,6 @@ def random_split(
     split[order[:held]] = "val"
     split[order[:tested]] = "test"
     return split
-
-
-def official_split(words: NDArray[np.object_], where: str) -> Words:
-    """The data set's own lists, [n]: train, crossval or val, test. Raises FedshiftError where a sample is on
-    none.
-    """
-    if without := sum(str(word) not in OFFICIAL for word in words):
-        what = f"no official split: {without} of {len(words)} samples are on no list"
-        raise FedshiftError(where, what, "Use partition.split: random, or a data set with official lists.")
-    return np.array([OFFICIAL[str(word)] for word in words], dtype=object)
 
 
 def _together(order: NDArray[np.intp], group: NDArray[np.int32]) -> NDArray[np.intp]:

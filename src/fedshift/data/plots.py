@@ -77,7 +77,12 @@ def plot_partition(table: pd.DataFrame, path: Path) -> None:
     with _picture(path, figsize=(min(14.0, 7 + 0.15 * len(clients)), 6.6)) as figure:
         widths = [min(max(len(clients), 3 * len(rest)), 12 * len(rest or [0])), len(rest)][: len(panels)]
         grid = figure.subplots(3, len(panels), squeeze=False, sharex="col", width_ratios=widths)
-        for row, (column, order) in zip(grid, _orders(table).items(), strict=True):
+        orders = {
+            "domain": list(table["domain"].unique()),
+            "class": list(table.drop_duplicates("label").sort_values("label")["class"]),
+            "split": [name for name in SPLITS if (table["split"] == name).any()],
+        }
+        for row, (column, order) in zip(grid, orders.items(), strict=True):
             counts = pd.crosstab(holder, table[column]).reindex(columns=order)
             for axes, names in zip(row, panels, strict=True):
                 shares = block if names is clients else 1
@@ -93,9 +98,7 @@ def plot_partition(table: pd.DataFrame, path: Path) -> None:
 
 
 def plot_domains(images: np.ndarray[Any, Any], index: pd.DataFrame, path: Path) -> None:
-    """PNG: a row of images for each domain, a column for each class, at most SHOWN of them; images: uint8 [n,
-    px, px, 3], row by row as in `index`.
-    """
+    """PNG: a row per domain, a column per class (SHOWN at most); images: uint8 [n, px, px, 3], as `index`."""
     domains = list(index["domain"].unique())
     labels = index.drop_duplicates("label").sort_values("label")[["label", "class"]].head(SHOWN)
     shape = len(domains), len(labels)
@@ -110,16 +113,6 @@ def plot_domains(images: np.ndarray[Any, Any], index: pd.DataFrame, path: Path) 
                 if len(places):
                     axes.imshow(images[places[0]])
             row[0].set_ylabel(domain, fontsize="small")
-
-
-def _orders(table: pd.DataFrame) -> dict[str, list[str]]:
-    """Names in their order: domains as in the table, classes by label, splits always the same."""
-    classes = table.drop_duplicates("label").sort_values("label")["class"]
-    return {
-        "domain": list(table["domain"].unique()),
-        "class": list(classes),
-        "split": [name for name in SPLITS if (table["split"] == name).any()],
-    }
 
 
 def _bars(axes: Any, counts: np.ndarray[Any, Any], names: list[str]) -> None:

@@ -9,15 +9,13 @@ The work lies in a hidden folder beside the final one until it is whole. Every f
 many images have reached the disk, so that a killed `prepare` goes on from there.
 """
 
-from __future__ import annotations
-
 import functools
 import logging
 import os
 import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -80,11 +78,8 @@ def prepare(
             if part is not None:
                 _write(part, get("datasets", name)(), workspace.raw(name, release), facts, options, jobs)
     if prepared_facts(folder)["raw"] != raw:
-        what, cure = (
-            f"was made from another state of {name} {release}",
-            f"Remove {folder} or name a new release.",
-        )
-        raise FedshiftError(folder, what, cure)
+        what = f"was made from another state of {name} {release}"
+        raise FedshiftError(folder, what, f"Remove {folder} or name a new release.")
     return folder
 
 
@@ -105,8 +100,7 @@ class Prepared:
 
 
 def load_prepared(folder: Path) -> Prepared:
-    """The images of a folder that `prepare` made; pixels are hashed once per process while size and time
-    stay.
+    """The images of a folder that `prepare` made; pixels are hashed once a process while size and time stay.
 
     Raises Damaged where they or the index do not match prepared.json.
     """
@@ -138,9 +132,7 @@ def load_index(folder: Path) -> pd.DataFrame:
 
 
 def prepared_hash(facts: dict[str, Any]) -> str:
-    """What runs note of the images that they are trained on, by `facts` of a prepared folder: the SHA-256 of
-    pixels and index together.
-    """
+    """What runs note of their images, by `facts` of a prepared folder: SHA-256 of pixels and index."""
     return sha256(facts["images"] + facts["index"])
 
 
@@ -167,86 +159,18 @@ def _hash_once(path: Path, size: int, time: int) -> str:
     return sha256_file(path)
 
 
-def _write(
-    part: Path, dataset: Dataset, raw: Path, facts: dict[str, Any], options: Prepare, jobs: int | None
-) -> None:
-    """Decode all images of a data set into an unfinished folder, with their index and facts."""
-    index = dataset.index(raw)
-    index.insert(0, "sample", np.arange(len(index), dtype=np.int32))
-    facts |= {"version": dataset.version, "pillow": PIL.__version__, "code": _code(dataset.name)}
-    images, progress = part / "images.npy", Progress(part / "progress.json", facts)
-    try:
-        broken = _decode(images, progress, dataset, raw, list(index["path"]), options, jobs)
-    except OSError as error:
-        cure = cure_of(error) or "Free space, then run it again."
-        raise FedshiftError(images, f"cannot be written: {error}", cure, retry=True) from error
-    if broken:
-        what = "\n  ".join([f"{len(broken)} images cannot be read:", *broken])
-        skip = f"fedshift fetch {dataset.name} --release {raw.name} --skip-broken"
-        cure = (
-            f"Replace them and verify, or fetch the data set again; leave them out of your own tree: {skip}"
-        )
-        raise FedshiftError(raw, what, cure)
-    domains, classes = dataset.domains_and_classes(raw)
-    hashes = {"images": sha256_file(images), "index": write_columns(part / "index.parquet", index, {})}
-    write_json(part / "prepared.json", {**facts, **hashes, "domains": domains, "classes": classes})
-    progress.path.unlink()
-
-
-def _decode(
-    images: Path,
-    progress: Progress,
-    dataset: Dataset,
-    raw: Path,
-    paths: list[str],
-    options: Prepare,
-    jobs: int | None,
-) -> list[str]:
-    """Decode the images that are not yet in `images`; returns a line for each that cannot be read."""
-    row, broken, done = options.px * options.px * 3, list[str](), progress.done
-    tasks = [(first, paths[first : first + CHUNK]) for first in range(done, len(paths), CHUNK)]
-    bar = tqdm(total=len(paths), initial=done, unit=" images", desc=f"prepare {dataset.name}", disable=None)
-    with bar, open(images, "r+b" if done else "wb") as file:
-        shape = (len(paths), options.px, options.px, 3)
-        np.lib.format.write_array_header_1_0(file, {"shape": shape, "fortran_order": False, "descr": "|u1"})
-        file.flush()
-        start = file.tell()
-        _check_room(images, (len(paths) - done) * row)
-        file.truncate(start + len(paths) * row)
-        decoder = Decoder(dataset, raw, options, images, start)
-        with spread((len(paths) - done) // IMAGES_PER_PROCESS, jobs or usable_cores()) as each:
-            for (first, chunk), failed in zip(tasks, each(decoder, tasks), strict=True):
-                broken += failed
-                done = first + len(chunk)
-                bar.update(len(chunk))
-                if not broken:
-                    progress.reached(done, file.fileno(), done == len(paths))
-    return broken
-
-
-def _check_room(images: Path, needed: int) -> None:
-    free = shutil.disk_usage(images.parent).free
-    if free < needed:
-        what = f"needs {needed / 1e9:.1f} GB more, {free / 1e9:.1f} GB are free"
-        raise FedshiftError(images, what, "Free space, then run it again.", retry=True)
-
-
 @dataclass(frozen=True)
 class Decoder:
-    """Writes images of a raw tree to rows of `file`, whose pixels begin at byte `offset`; memory holds one
-    chunk a process.
-    """
+    """Writes images of a raw tree to rows of `file`, whose pixels begin at byte `offset`, chunk by chunk."""
 
     dataset: Dataset
     raw: Path
     options: Prepare
     file: Path
-    offset: int
+    offset: int = 0
 
     def __call__(self, task: tuple[int, Sequence[str]]) -> list[str]:
-        """Write the images `task` = (first row, paths); returns a line for each that cannot be read. Raises
-        OSError on a full disk.
-        """
+        """Write images, `task`: (first row, paths); a line for each unreadable one. OSError: a full disk."""
         first, paths = task
         px = self.options.px
         pixels = np.zeros((len(paths), px, px, 3), dtype=np.uint8)
@@ -265,20 +189,59 @@ class Decoder:
         return broken
 
 
-class Progress:
-    """How many images of a piece of work have reached the disk; `done` is 0 where `path` is of other work."""
+def _write(
+    part: Path, dataset: Dataset, raw: Path, facts: dict[str, Any], options: Prepare, jobs: int | None
+) -> None:
+    """Decode all images of a data set into an unfinished folder, with their index and facts."""
+    index = dataset.index(raw)
+    index.insert(0, "sample", np.arange(len(index), dtype=np.int32))
+    facts |= {"version": dataset.version, "pillow": PIL.__version__, "code": _code(dataset.name)}
+    images, work, paths = part / "images.npy", sha256(canonical_json(facts)), list(index["path"])
+    try:
+        broken = _decode(part, work, Decoder(dataset, raw, options, images), paths, jobs)
+    except OSError as error:
+        cure = cure_of(error) or "Free space, then run it again."
+        raise FedshiftError(images, f"cannot be written: {error}", cure, retry=True) from error
+    if broken:
+        what = "\n  ".join([f"{len(broken)} images cannot be read:", *broken])
+        skip = f"fedshift fetch {dataset.name} --release {raw.name} --skip-broken"
+        cure = "Replace them and verify, or fetch the data set again; leave them out of your own tree:"
+        raise FedshiftError(raw, what, f"{cure} {skip}")
+    domains, classes = dataset.domains_and_classes(raw)
+    hashes = {"images": sha256_file(images), "index": write_columns(part / "index.parquet", index, {})}
+    write_json(part / "prepared.json", {**facts, **hashes, "domains": domains, "classes": classes})
+    (part / "progress.json").unlink()
 
-    def __init__(self, path: Path, work: dict[str, Any]) -> None:
-        self.path, self._work = path, sha256(canonical_json(work))
-        noted = read_whole(path) or {}
-        self.done: int = noted["done"] if noted.get("work") == self._work else 0
-        self._saved = time.monotonic()
 
-    def reached(self, done: int, file: int, now: bool) -> None:
-        """Note that `done` images of the open file are decoded: `now`, or when some seconds have passed. The
-        pixels reach the disk before the number does.
-        """
-        if now or time.monotonic() - self._saved >= SAVE_SECONDS:
-            os.fsync(file)
-            write_json(self.path, {"work": self._work, "done": done})
-            self._saved = time.monotonic()
+def _decode(part: Path, work: str, decoder: Decoder, paths: list[str], jobs: int | None) -> list[str]:
+    """Decode the images that are not yet in the unfinished folder; returns a line for each that cannot be
+    read. progress.json notes how many images of `work` have reached the disk; of other work none has.
+    """
+    images, progress, px = decoder.file, part / "progress.json", decoder.options.px
+    row, broken, saved = px * px * 3, list[str](), time.monotonic()
+    noted = read_whole(progress) or {}
+    done: int = noted["done"] if noted.get("work") == work else 0
+    tasks = [(first, paths[first : first + CHUNK]) for first in range(done, len(paths), CHUNK)]
+    title = f"prepare {decoder.dataset.name}"
+    bar = tqdm(total=len(paths), initial=done, unit=" images", desc=title, disable=None)
+    with bar, open(images, "r+b" if done else "wb") as file:
+        shape = (len(paths), px, px, 3)
+        np.lib.format.write_array_header_1_0(file, {"shape": shape, "fortran_order": False, "descr": "|u1"})
+        file.flush()
+        start = file.tell()
+        needed, free = (len(paths) - done) * row, shutil.disk_usage(images.parent).free
+        if free < needed:
+            what = f"needs {needed / 1e9:.1f} GB more, {free / 1e9:.1f} GB are free"
+            raise FedshiftError(images, what, "Free space, then run it again.", retry=True)
+        file.truncate(start + len(paths) * row)
+        decoder = replace(decoder, offset=start)
+        with spread((len(paths) - done) // IMAGES_PER_PROCESS, jobs or usable_cores()) as each:
+            for (first, chunk), failed in zip(tasks, each(decoder, tasks), strict=True):
+                broken += failed
+                done = first + len(chunk)
+                bar.update(len(chunk))
+                if not broken and (done == len(paths) or time.monotonic() - saved >= SAVE_SECONDS):
+                    os.fsync(file.fileno())  # the pixels reach the disk before the number does
+                    write_json(progress, {"work": work, "done": done})
+                    saved = time.monotonic()
+    return broken

@@ -1,7 +1,5 @@
 """Partition scheme: which client holds which sample. It sees domains and labels, never pixels."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -9,7 +7,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedshift.common.errors import FedshiftError
 from fedshift.common.files import sha256
 
 
@@ -18,11 +15,7 @@ class NoParams:
     """A scheme without parameters."""
 
     def check(self, sources: int, where: str) -> None:
-        """Raise FedshiftError at `where` if `sources` source domains do not suit these parameters."""
-        if sources < 1:
-            raise FedshiftError(
-                where, "no source domain is left", "Choose a data set with two domains or more."
-            )
+        """Raise FedshiftError at `where` if `sources` source domains (1 or more) do not suit them."""
 
 
 class Scheme:
@@ -48,9 +41,7 @@ class Scheme:
 
 
 class Modifier:
-    """Base of all changes to a finished division; `Params` is a frozen dataclass with `check(domains,
-    classes, where)`.
-    """
+    """Base of changes to a finished division; `Params`: a dataclass with `check(domains, classes, where)`."""
 
     name: ClassVar[str]
     version: ClassVar[int] = 1
@@ -60,9 +51,7 @@ class Modifier:
         self.params: Any = self.Params() if params is None else params
 
     def modify(self, table: pd.DataFrame, rng: np.random.PCG64) -> None:
-        """Change columns client and split of `table` (sample, client, domain, class, label, split) in
-        place.
-        """
+        """Change client and split of `table` (sample, client, domain, class, label, split) in place."""
         raise NotImplementedError
 
 

@@ -1,19 +1,18 @@
 """How far a data set has come in a project: absent, raw, verified, prepared, partitioned."""
 
-from __future__ import annotations
-
+import contextlib
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import Literal
 
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import read_whole
 from fedshift.common.registry import get
-from fedshift.data.dataset import Dataset
 from fedshift.data.verify import stamped
 from fedshift.storage.workspace import Workspace
 
+Raw = Literal["embedded", "absent", "raw", "verified"]
 WORDS = {"embedded": "comes with its library", "raw": "raw (not verified)"}
 
 
@@ -25,54 +24,49 @@ class State:
         raw: "embedded" in a library, "absent", "raw" (not verified by the present manifest) or "verified".
         files: how many a verified tree has; 0 for any other.
         prepared: sides of decoded images in pixels, ascending.
+        partitions: how many there are of it.
     """
 
-    raw: Literal["embedded", "absent", "raw", "verified"]
+    raw: Raw = "absent"
     files: int = 0
     prepared: tuple[int, ...] = ()
+    partitions: int = 0
 
     def __str__(self) -> str:
         text = [WORDS.get(self.raw, self.raw)]
         text += [f"{self.files:,} files"] if self.files else []
         text += [f"prepared ({', '.join(map(str, self.prepared))} px)"] if self.prepared else []
+        text += [f"partitioned ({self.partitions})"] if self.partitions else []
         return ", ".join(text)
 
 
 def states(workspace: Workspace, name: str) -> dict[str, State]:
     """Release -> state, for every release of data set `name` that is declared or has images here.
 
-    Reads names and stamps, no images: whether a stamp is still true `fedshift verify` tells.
+    Reads names, stamps and footers, no images: whether a stamp is still true `fedshift verify` tells.
     """
-    dataset = get("datasets", name)
-    sizes: dict[str, set[int]] = {}
-    for path in sorted((workspace.root / "data" / "prepared" / name).glob("*/prepared.json")):
-        if facts := read_whole(path):
-            sizes.setdefault(facts["release"], set()).add(facts["prepare"]["px"])
-    trees = sorted((workspace.root / "data" / "raw" / name).glob("*/"))
-    raw = [tree.name for tree in trees if tree.name[0] != "." and tree.suffix != ".archives"]
-    return {
-        release: _state(workspace, dataset, release, tuple(sorted(sizes.get(release, ()))))
-        for release in dict.fromkeys([*dataset.releases, *raw, *sizes])
-    }
-
-
-def _state(workspace: Workspace, dataset: type[Dataset], release: str, prepared: tuple[int, ...]) -> State:
-    if dataset.embedded:
-        return State("embedded", prepared=prepared)
-    if not workspace.raw(dataset.name, release).exists():
-        return State("absent", prepared=prepared)
-    try:
-        manifest = stamped(workspace, dataset.name, release)
-    except FedshiftError:  # no manifest
-        manifest = None
-    return State("verified" if manifest else "raw", manifest["files"] if manifest else 0, prepared)
-
-
-def partitions(workspace: Workspace, name: str) -> Counter[str]:
-    """Release -> how many partitions of data set `name` there are, from the footers of their files."""
     import pyarrow.parquet as pq
 
     from fedshift.common.parquet import KEY
 
-    paths = sorted((workspace.root / "data" / "partitions" / name).glob("*.parquet"))
-    return Counter(json.loads(pq.read_schema(path).metadata[KEY])["data"]["release"] for path in paths)
+    dataset, data = get("datasets", name), workspace.root / "data"
+    sizes: dict[str, set[int]] = defaultdict(set)
+    for path in sorted((data / "prepared" / name).glob("*/prepared.json")):
+        if facts := read_whole(path):
+            sizes[facts["release"]].add(facts["prepare"]["px"])
+    trees = sorted((data / "raw" / name).glob("*/"))
+    raw = [tree.name for tree in trees if tree.name[0] != "." and tree.suffix != ".archives"]
+    footers = (pq.read_schema(path).metadata[KEY] for path in (data / "partitions" / name).glob("*.parquet"))
+    partitions = Counter(json.loads(footer)["data"]["release"] for footer in footers)
+
+    def state(release: str) -> State:
+        how_far: Raw = "embedded" if dataset.embedded else "absent"
+        manifest = None
+        if not dataset.embedded and workspace.raw(name, release).exists():
+            with contextlib.suppress(FedshiftError):  # no manifest
+                manifest = stamped(workspace, name, release)
+            how_far = "verified" if manifest else "raw"
+        files = manifest["files"] if manifest else 0
+        return State(how_far, files, tuple(sorted(sizes[release])), partitions[release])
+
+    return {one: state(one) for one in dict.fromkeys([*dataset.releases, *raw, *sizes, *partitions])}

@@ -1,10 +1,7 @@
 """A data set whose raw files are a tree `domain/class/image`."""
 
-from __future__ import annotations
-
 import functools
-import hashlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -19,7 +16,7 @@ from PIL.TiffImagePlugin import TiffImageFile  # these two Pillow loads late
 from PIL.WebPImagePlugin import WebPImageFile
 
 from fedshift.common.errors import FedshiftError
-from fedshift.common.files import read_json, write_json
+from fedshift.common.files import read_json, sha256_file, write_json
 from fedshift.data.dataset import Dataset, missing_tree, rows
 from fedshift.data.lists import WORDS, lists_file, read_lists
 
@@ -99,20 +96,20 @@ class ImageTree(Dataset):
             return _opaque(ImageOps.exif_transpose(file))
 
     def index(self, raw: Path) -> pd.DataFrame:
-        """As `Dataset.index`; `split` comes from folders or lists, `group` numbers the sets of byte-identical
-        files.
+        """As `Dataset.index`; `split` is of folders or lists, `group` numbers sets of byte-identical files.
 
         Raises FedshiftError for a missing or empty class folder, an unexpected folder, a file that is empty
         or no image, and for lists that are absent or name absent images.
         """
         files, problems = self._look(raw)
         listed, paths = self._listed(raw), self._paths(raw, files)
-        if problems := problems + self._lacking(raw, paths) + self._unlisted(raw, files, listed):
+        if problems := problems + self._missing(raw, files, paths, listed):
             more = [f"... and {len(problems) - SHOWN} more"] if len(problems) > SHOWN else []
             what = "\n  ".join([f"is not a tree of {self.name}:", *problems[:SHOWN], *more])
             raise FedshiftError(raw, what, "Fix these and run the same command again.")
         frame = rows(paths, self.domains_and_classes(raw)[1])
-        frame["split"] = [_level(path) or listed.get(path, "") for path in paths]
+        folders = ("".join(path.split("/")[2:-1]) for path in paths)  # of domain/class/split/file
+        frame["split"] = [own or listed.get(path, "") for path, own in zip(paths, folders, strict=True)]
         groups = _duplicates({path: files[path] for path in paths})
         frame["group"] = pd.Series([groups.get(path, -1) for path in paths], dtype="int32")
         return frame
@@ -121,39 +118,33 @@ class ImageTree(Dataset):
         facts = self.facts(raw)
         path = lists_file(raw, facts.lists)
         if path is None and facts.listed_only:
-            cure = (
-                f"{facts.source}. Then: fedshift fetch {self.name} --release {raw.name} --from DIR --lists "
-                f"FOLDER"
-            )
-            raise FedshiftError(raw, "its lists are not part of the project: they must be given", cure)
+            command = f"fedshift fetch {self.name} --release {raw.name} --from DIR --lists FOLDER"
+            what = "its lists are not part of the project: they must be given"
+            raise FedshiftError(raw, what, f"{facts.source}. Then: {command}")
         return read_lists(path) if path else {}
 
-    def _lacking(self, raw: Path, paths: Iterable[str]) -> list[str]:
-        """Lines that name the domains and classes without an image."""
+    def _missing(
+        self, raw: Path, files: Mapping[str, Path], paths: Iterable[str], listed: Iterable[str]
+    ) -> list[str]:
+        """Lines that name domains and classes without an image, and files of a release that are not there."""
         domains, classes = self.domains_and_classes(raw)
         cells = {tuple(path.split("/")[:2]) for path in paths}
+        absent, broken = list[str](), left_out(raw).broken
+        if self.facts(raw).listed_only:
+            expected = (path for path in listed if path.split("/")[1] in classes and path not in broken)
+            absent = [f"listed and not there: {path}" for path in expected if path not in files]
         if not cells:
-            return ["no images: expected domain/class/image"]
+            return ["no images: expected domain/class/image", *absent]
         if self.every_class:
             lacking = ["/".join(cell) for cell in product(domains, classes) if cell not in cells]
         else:
             present = {part for cell in cells for part in enumerate(cell)}
             lacking = [name for name in domains if (0, name) not in present]
             lacking += [name for name in classes if (1, name) not in present]
-        return [f"no images in {name}" for name in lacking]
-
-    def _unlisted(self, raw: Path, files: Mapping[str, Path], listed: Iterable[str]) -> list[str]:
-        """Lines that name the files which a release consists of and the tree lacks."""
-        if not self.facts(raw).listed_only:
-            return []
-        classes, broken = self.domains_and_classes(raw)[1], left_out(raw).broken
-        absent = [path for path in listed if path not in files and path not in broken]
-        return [f"listed and not there: {path}" for path in absent if path.split("/")[1] in classes]
+        return [*(f"no images in {name}" for name in lacking), *absent]
 
     def _look(self, raw: Path) -> tuple[dict[str, Path], list[str]]:
-        """The images of the tree, `domain/class/[split/]file` -> path; and a line for each folder and file
-        that does not belong in it.
-        """
+        """Images, `domain/class/[split/]file` -> path; and a line for each path that does not belong."""
         if not raw.is_dir():
             raise missing_tree(self, raw, raw.name)
         domains, classes = self.domains_and_classes(raw)
@@ -266,24 +257,15 @@ def _plain(name: str) -> str:
     return name.lower().replace(" ", "").replace("-", "").replace("_", "")
 
 
-def _level(path: str) -> str:
-    """The official split that the path `domain/class/split/file` names; "" where it names none."""
-    parts = path.split("/")
-    return parts[2] if len(parts) == 4 else ""
-
-
 def _duplicates(files: Mapping[str, Path]) -> dict[str, int]:
     """Path -> number of its set of byte-identical files; only files of equal size are read."""
-    by_size: dict[int, list[str]] = defaultdict(list)
+    sizes = {name: path.stat().st_size for name, path in files.items()}
+    often = Counter(sizes.values())
+    by_content: dict[str, list[str]] = defaultdict(list)
     for name, path in files.items():
-        by_size[path.stat().st_size].append(name)
-    by_content: dict[bytes, list[str]] = defaultdict(list)
-    for name in (name for names in by_size.values() if len(names) > 1 for name in names):
-        by_content[hashlib.sha256(files[name].read_bytes()).digest()].append(name)
-    order = {name: place for place, name in enumerate(files)}
-    groups = sorted(
-        (names for names in by_content.values() if len(names) > 1), key=lambda names: order[names[0]]
-    )
+        if often[sizes[name]] > 1:
+            by_content[sha256_file(path)].append(name)
+    groups = [names for names in by_content.values() if len(names) > 1]
     return {name: number for number, names in enumerate(groups) for name in names}
 
 
@@ -310,13 +292,7 @@ class LeftOut:
 
 def left_out(raw: Path) -> LeftOut:
     """What is left out of the tree at `raw`. Raises FedshiftError where the file that says so is torn."""
-    path = _file(raw)
-    return _read(path, path.stat().st_mtime_ns) if path.exists() else LeftOut()
-
-
-@functools.lru_cache(maxsize=4)
-def _read(path: Path, time: int) -> LeftOut:
-    known = read_json(path, "Give --ignore and --skip-broken again.") or {}
+    known = read_json(_file(raw), "Give --ignore and --skip-broken again.") or {}
     return LeftOut(tuple(known.get("ignored", ())), dict(known.get("broken", {})))
 
 

@@ -1,23 +1,16 @@
-"""Verify: compare a raw tree with its manifest - counts, bytes and the SHA-256 of every file - and with what
-was published; count what it holds twice.
-"""
+"""Verify: compare a raw tree with its manifest and with what was published; count what it holds twice."""
 
-from __future__ import annotations
-
-import gzip
-import zlib
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from fedshift.common.errors import FedshiftError
-from fedshift.common.files import read_json, read_whole, sha256, sha256_file, write_bytes, write_json
+from fedshift.common.files import read_json, read_whole, sha256, sha256_file, write_json
 from fedshift.common.registry import get
 from fedshift.data.dataset import Dataset
-from fedshift.data.lists import REFERENCE, own_lists, read_lists
+from fedshift.data.lists import REFERENCE, own_lists, read_lists, read_table, write_table
 from fedshift.data.plots import plot_counts
 from fedshift.data.tree import below
 from fedshift.storage.workspace import Workspace
@@ -25,6 +18,7 @@ from fedshift.storage.workspace import Workspace
 CHECKOUT = Path(__file__).parents[3]
 LEVELS = 4  # domain, split, class, image
 NAMED = 20  # names that a message lists one by one
+Files = Mapping[str, tuple[int, str]]  # path -> size in bytes, SHA-256
 SPLITS = frozenset(
     {"train", "training", "val", "valid", "validation", "dev", "test", "testing", "crossval", "holdout"}
 )
@@ -45,25 +39,18 @@ def verify(workspace: Workspace, name: str, release: str = "original") -> Path:
     declared = manifest(workspace, name, release)
     wanted, actual = _listed(declared), tabulate(dataset, raw)
     if tree_hash(wanted, raw) != declared["hash"]:
-        raise FedshiftError(
-            declared["list"],
-            "does not match the hash in its manifest, or the lists beside the tree were changed",
-            f"Restore these files, or run: fedshift verify {name} --release {release} --write-manifest",
-        )
+        what = "does not match the hash in its manifest, or the lists beside the tree were changed"
+        raise FedshiftError(declared["list"], what, f"Restore these files, or {_take_as_is(name, release)}")
     problems = differences(wanted, actual)
     if problems:
-        cure = (
-            f"Mend these files, or fetch it anew: remove {raw}, then: fedshift fetch {name} --release "
-            f"{release}"
-        )
+        instead = f"fetch it anew: remove {raw}, then: fedshift fetch {name} --release {release}"
         if dataset.release(release).manifest is None:
-            cure = f"Mend these files, or {_take_as_is(name, release)}"
-        raise FedshiftError(
-            raw, f"differs from its manifest ({declared['files']:,} files):\n  " + "\n  ".join(problems), cure
-        )
+            instead = _take_as_is(name, release)
+        what = "\n  ".join([f"differs from its manifest ({declared['files']:,} files):", *problems])
+        raise FedshiftError(raw, what, f"Mend these files, or {instead}")
     if not declared.get("accepted") and (problems := unpublished(dataset, raw, actual)):
-        cure = f"Mend the tree, or {_take_as_is(name, release)}"
-        raise FedshiftError(raw, "is not what was published:\n  " + "\n  ".join(problems), cure)
+        what = "\n  ".join(["is not what was published:", *problems])
+        raise FedshiftError(raw, what, f"Mend the tree, or {_take_as_is(name, release)}")
     facts = {key: declared[key] for key in ("dataset", "release", "files", "bytes", "hash", "counts")}
     if facts["hash"] not in drawn:
         plot_counts(facts["counts"], f"{name} {release}", stamp.with_suffix(".png"))
@@ -72,9 +59,7 @@ def verify(workspace: Workspace, name: str, release: str = "original") -> Path:
 
 
 def verified(workspace: Workspace, name: str, release: str) -> Path:
-    """The stamp of a verified tree; verifies now if there is none for the present manifest, or the tree was
-    touched since.
-    """
+    """The stamp of a tree, which is verified now if it or its manifest has changed since."""
     stamp = stamp_path(workspace, name, release)
     try:
         made = stamp.stat().st_ctime_ns
@@ -85,8 +70,7 @@ def verified(workspace: Workspace, name: str, release: str) -> Path:
 
 
 def stamped(workspace: Workspace, name: str, release: str) -> dict[str, Any] | None:
-    """The manifest by which the tree was verified last; None where it never was, or the manifest has changed
-    since.
+    """The manifest by which the tree was verified last; None where it never was, or the manifest has changed.
 
     Raises FedshiftError where there is no manifest.
     """
@@ -107,26 +91,22 @@ def entries(raw: Path) -> list[Path]:
 
 
 def as_listed(workspace: Workspace, name: str, release: str) -> None:
-    """A look at a tree of the user's own, which may change; its files are not read. Raises FedshiftError
-    where names or sizes are not those of its manifest.
-    """
+    """Compare names and sizes of the user's own tree with its manifest; FedshiftError where they differ."""
     dataset: Dataset = get("datasets", name)()
     if dataset.release(release).manifest is not None:
         return
     raw, declared = workspace.raw(name, release), manifest(workspace, name, release)
-    listed = _listed(declared)
-    was = dict(zip(listed["path"], listed["size"], strict=True))
-    now = {path: _size(raw / path, was.get(path)) for path in dataset.paths(raw)}
+    was = {path: size for path, (size, _) in _listed(declared).items()}
+    # An image that is not a file of its own has the listed size.
+    now = {
+        path: (raw / path).stat().st_size if (raw / path).is_file() else was.get(path)
+        for path in dataset.paths(raw)
+    }
     if changed := [path for path in was.keys() | now.keys() if was.get(path) != now.get(path)]:
         what = f"has changed since its files were listed: {min(changed)}"
         what += f" and {len(changed) - 1:,} more" if len(changed) > 1 else ""
         cure = f"Restore the tree, fetch it as another release, or {_take_as_is(name, release)}"
         raise FedshiftError(raw, what, cure)
-
-
-def _size(path: Path, listed: int | None) -> int | None:
-    """In bytes; as listed for an image that is no file of its own."""
-    return path.stat().st_size if path.is_file() else listed
 
 
 def _take_as_is(name: str, release: str) -> str:
@@ -166,23 +146,19 @@ def write_manifest(workspace: Workspace, name: str, release: str = "original", a
     """
     dataset: Dataset = get("datasets", name)()
     raw = workspace.raw(name, release)
-    index, table = dataset.index(raw), tabulate(dataset, raw)
+    index, files = dataset.index(raw), tabulate(dataset, raw)
     path = manifest_path(workspace, name, release)
-    write_bytes(
-        path.with_suffix(".csv.gz"),
-        gzip.compress(table.to_csv(index=False, lineterminator="\n").encode(), mtime=0),
-    )
+    rows = ((path, *facts) for path, facts in files.items())
+    write_table(path.with_suffix(".csv.gz"), ("path", "size", "sha256"), rows)
     domains, classes = dataset.domains_and_classes(raw)
-    counts = index.groupby(["domain", "class"]).size().to_dict()
+    counts = Counter(zip(index["domain"], index["class"], strict=True))
     facts: dict[str, Any] = {
         "dataset": name,
         "release": release,
-        "files": len(table),
-        "bytes": int(table["size"].sum()),
-        "hash": tree_hash(table, raw),
-        "counts": {
-            domain: {label: counts.get((domain, label), 0) for label in classes} for domain in domains
-        },
+        "files": len(files),
+        "bytes": sum(size for size, _ in files.values()),
+        "hash": tree_hash(files, raw),
+        "counts": {domain: {label: counts[domain, label] for label in classes} for domain in domains},
     }
     if accept and dataset.release(release).manifest is None:
         facts["accepted"] = True
@@ -191,9 +167,7 @@ def write_manifest(workspace: Workspace, name: str, release: str = "original", a
 
 
 def count_lines(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """A line for each domain of a manifest's `counts`: its images by class. Of many classes the smallest and
-    the largest number, and the classes without an image.
-    """
+    """A line for each domain of a manifest's `counts`: its images by class, in short where there are many."""
     lines = []
     for domain, by_class in counts.items():
         if len(by_class) <= NAMED:
@@ -206,94 +180,81 @@ def count_lines(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
     return lines
 
 
-def _listed(declared: dict[str, Any]) -> pd.DataFrame:
-    path: Path = declared["list"]
-    if not path.exists():
-        cure = f"Restore it, or {_take_as_is(declared['dataset'], declared['release'])}"
-        raise FedshiftError(path, "no such list of files", cure)
-    try:
-        return pd.read_csv(path, dtype={"path": "str", "sha256": "str"}, keep_default_na=False)
-    except (EOFError, OSError, ValueError, zlib.error) as error:
-        cure = f"Restore it, or {_take_as_is(declared['dataset'], declared['release'])}"
-        raise FedshiftError(path, f"is not whole: {error}", cure) from None
+def _listed(declared: dict[str, Any]) -> Files:
+    cure = f"Restore it, or {_take_as_is(declared['dataset'], declared['release'])}"
+    rows = read_table(declared["list"], {"path": "str", "size": "int64", "sha256": "str"}, cure)
+    return {path: (size, content) for path, size, content in rows}
 
 
-def differences(wanted: pd.DataFrame, actual: pd.DataFrame) -> list[str]:
+def differences(wanted: Mapping[str, Any], actual: Mapping[str, Any]) -> list[str]:
     """Lines that name missing, surplus and corrupt files, and count them by domain and class."""
-    both = wanted.merge(actual, on="path", how="outer", suffixes=("", "_actual"), indicator="where")
     kinds = {
-        "missing": both[both["where"] == "left_only"],
-        "surplus": both[both["where"] == "right_only"],
-        "corrupt": both[(both["where"] == "both") & (both["sha256"] != both["sha256_actual"])],
+        "missing": wanted.keys() - actual.keys(),
+        "surplus": actual.keys() - wanted.keys(),
+        "corrupt": {path for path in wanted.keys() & actual.keys() if wanted[path] != actual[path]},
     }
     lines = []
-    for kind, rows in kinds.items():
-        if len(rows):
-            cells = rows["path"].str.rpartition("/")[0].value_counts(sort=False)
-            lines.append(
-                f"{len(rows):,} {kind}: " + ", ".join(f"{cell} {count}" for cell, count in cells.items())
-            )
-            lines += [f"  {path}" for path in rows["path"][:NAMED]]
-            lines += [f"  ... and {len(rows) - NAMED:,} more"] if len(rows) > NAMED else []
+    for kind, paths in ((kind, sorted(paths)) for kind, paths in kinds.items() if paths):
+        cells = Counter(path.rpartition("/")[0] for path in paths)
+        lines.append(f"{len(paths):,} {kind}: " + ", ".join(f"{cell} {n}" for cell, n in cells.items()))
+        lines += [f"  {path}" for path in paths[:NAMED]]
+        lines += [f"  ... and {len(paths) - NAMED:,} more"] if len(paths) > NAMED else []
     return lines
 
 
-def unpublished(dataset: Dataset, raw: Path, actual: pd.DataFrame) -> list[str]:
-    """Lines that tell how the tree differs from published names or, without such, from published counts per
-    domain.
-    """
+def unpublished(dataset: Dataset, raw: Path, actual: Files) -> list[str]:
+    """Lines on how the tree differs from published names or, without such, from counts per domain."""
     facts = dataset.facts(raw)
     if facts.complete and facts.lists and not own_lists(raw).exists():
-        names = pd.DataFrame({"path": list(read_lists(REFERENCE / facts.lists)), "sha256": ""})
-        return differences(names, actual[["path"]].assign(sha256=""))
-    counts = actual["path"].str.partition("/")[0].value_counts()
-    published = facts.counts or {}
+        return differences(dict.fromkeys(read_lists(REFERENCE / facts.lists)), dict.fromkeys(actual))
+    counts = Counter(path.partition("/")[0] for path in actual)
     return [
-        f"{domain}: {counts.get(domain, 0):,} images, {number:,} were published"
-        for domain, number in published.items()
-        if counts.get(domain, 0) != number
+        f"{domain}: {counts[domain]:,} images, {number:,} were published"
+        for domain, number in (facts.counts or {}).items()
+        if counts[domain] != number
     ]
 
 
-def tabulate(dataset: Dataset, raw: Path) -> pd.DataFrame:
-    """One row per image: path, size in bytes, sha256; sorted by path."""
+def tabulate(dataset: Dataset, raw: Path) -> Files:
+    """Size and hash of every image, sorted by path."""
     paths = sorted(dataset.paths(raw))
 
-    def facts(path: str) -> tuple[str, int, str]:
+    def facts(path: str) -> tuple[int, str]:
         content = dataset.content(raw, path)
-        return path, len(content), sha256(content)
+        return len(content), sha256(content)
 
     with ThreadPoolExecutor() as pool:
-        return pd.DataFrame(list(pool.map(facts, paths)), columns=["path", "size", "sha256"])
+        return dict(zip(paths, pool.map(facts, paths), strict=True))
 
 
-def tree_hash(table: pd.DataFrame, raw: Path) -> str:
-    """What the manifest calls `hash`: the content, and the user's own lists where there are some."""
+def tree_hash(files: Files, raw: Path) -> str:
+    """`hash` of a manifest: SHA-256 over lines `path sha256` by path, and over the user's lists if any."""
+    content = sha256("".join(f"{path} {content}\n" for path, (_, content) in sorted(files.items())))
     own = own_lists(raw)
-    return sha256(f"{content_hash(table)} {sha256_file(own)}") if own.exists() else content_hash(table)
+    return sha256(f"{content} {sha256_file(own)}") if own.exists() else content
 
 
-def content_hash(table: pd.DataFrame) -> str:
-    """SHA-256 over the lines `path sha256`, sorted by path: the identity of a tree."""
-    return sha256(
-        "".join(
-            f"{path} {content}\n"
-            for path, content in sorted(zip(table["path"], table["sha256"], strict=True))
-        )
-    )
-
-
-def duplicates(table: pd.DataFrame) -> dict[str, Any]:
+def duplicates(files: Files) -> dict[str, Any]:
     """Byte-identical files: `groups`, `surplus` (all but one of each) and `files`, the paths of every group.
 
     `domains`: groups whose files lie in several domains; `classes`: groups whose files lie in several
     classes, so that their labels contradict each other.
     """
-    groups = [sorted(paths) for _, paths in table.groupby("sha256", sort=False)["path"] if len(paths) > 1]
-    parts = [[{path.split("/")[level] for path in paths} for level in (0, 1)] for paths in groups]
-    across = (sum(len(names[level]) > 1 for names in parts) for level in (0, 1))
-    counts = {"groups": len(groups), "surplus": sum(map(len, groups)) - len(groups)}
-    return {**counts, **dict(zip(("domains", "classes"), across, strict=True)), "files": sorted(groups)}
+    by_content: dict[str, list[str]] = defaultdict(list)
+    for path, (_, content) in files.items():
+        by_content[content].append(path)
+    groups = sorted(sorted(paths) for paths in by_content.values() if len(paths) > 1)
+    domains, classes = (
+        sum(len({path.split("/")[level] for path in paths}) > 1 for paths in groups) for level in (0, 1)
+    )
+    surplus = sum(map(len, groups)) - len(groups)
+    return {
+        "groups": len(groups),
+        "surplus": surplus,
+        "domains": domains,
+        "classes": classes,
+        "files": groups,
+    }
 
 
 def split_names(domains: Iterable[str], classes: Iterable[str]) -> list[str]:

@@ -1,13 +1,9 @@
-"""Versions of raw trees, by DVC: git holds data/raw/<dataset>/<release>.dvc, a hash of every file; DVC's
-cache and remotes hold the images.
-"""
-
-from __future__ import annotations
+"""Versions of raw trees: git holds <release>.dvc, a hash of every file; DVC holds the images."""
 
 import importlib.util
 import subprocess
+from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from fedshift.common.errors import FedshiftError
 
@@ -52,7 +48,8 @@ def add(root: Path, raw: Path, made: bool) -> str:
         with Repo(str(root)) as repo:
             own = "type" in repo.config["cache"]
         with Repo(str(root), config=None if own else LINKS) as repo:
-            if file.exists() and not made and _differs(repo.status([str(file)])):
+            changes = [] if made or not file.exists() else [*chain(*repo.status([str(file)]).values())]
+            if any("modified" in change.get("changed outs", {}).values() for change in changes):
                 return (
                     f"differs from the version in {shown}. To make it the new version: dvc commit {shown}; "
                     f"to get that version back: dvc checkout {shown}"
@@ -66,9 +63,3 @@ def add(root: Path, raw: Path, made: bool) -> str:
     if subprocess.run(command, capture_output=True, text=True, check=False).stdout:
         return f"under DVC: git add {shown} && git commit; `dvc push` then sends the images to the remote"
     return f"under DVC, the version in {shown}"
-
-
-def _differs(status: dict[str, Any]) -> bool:
-    """Whether DVC's status of one pointer contains a changed tree."""
-    changes = [change for changes in status.values() for change in changes]
-    return any("modified" in change.get("changed outs", {}).values() for change in changes)

@@ -1,8 +1,4 @@
-"""Skeletons: files to start a method, a data set, an experiment, a metric or a figure from, each whole and
-tested as it is written.
-"""
-
-from __future__ import annotations
+"""Skeletons: whole and tested files to start a method, data set, experiment, metric or figure from."""
 
 import keyword
 import re

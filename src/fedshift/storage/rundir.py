@@ -20,9 +20,7 @@ Summary = dict[str, Any]
 
 
 def rounds_trained(summary: Summary) -> int:
-    """The rounds that a finished run trained: fewer than declared where it stopped early. Summaries of before
-    runs could do so lack the number.
-    """
+    """Rounds that a finished run trained: fewer than declared where it stopped early; old ones lack it."""
     return int(summary.get("rounds", summary["spec"]["federation"]["rounds"]))
 
 
@@ -36,14 +34,15 @@ class State(StrEnum):
     MISSING = "missing"
 
 
-class _At:
-    """A file or folder in a run's directory, as an attribute."""
+class At:
+    """A file or folder of a run's directory or a workspace, as an attribute."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def __get__(self, run: RunDirectory, owner: type) -> Path:
-        return run.path / self.name
+    def __get__(self, owner: Any, kind: type) -> Path:
+        folder: Path = owner.root if hasattr(owner, "root") else owner.path
+        return folder / self.name
 
 
 @dataclass(frozen=True)
@@ -55,24 +54,24 @@ class RunDirectory:
 
     path: Path
 
-    lock = _At("lock.json")  # who trains the run (`fedshift.common.files`)
-    spec = _At("spec.json")  # the resolved RunSpec with all parameters
-    environment = _At("environment.json")  # versions and hardware that the run began on
-    checkpoint = _At("checkpoint.safetensors")  # from which an interrupted run resumes
+    lock = At("lock.json")  # who trains the run (`fedshift.common.files`)
+    spec = At("spec.json")  # the resolved RunSpec with all parameters
+    environment = At("environment.json")  # versions and hardware that the run began on
+    checkpoint = At("checkpoint.safetensors")  # from which an interrupted run resumes
     # Records between two checkpoints, `<first round>-<last round>.parquet` each:
-    segments = _At("segments")
-    statistics_segments = _At("segments/statistics")
-    diagnostics_segments = _At("segments/diagnostics")
+    segments = At("segments")
+    statistics_segments = At("segments/statistics")
+    diagnostics_segments = At("segments/diagnostics")
     # Records of a finished run: what the same run would repeat, what it counted by class and confidence, what
     # its method recorded (only of a method that declares diagnostics), and each round's time on its machine
-    metrics = _At("metrics.parquet")
-    statistics = _At("statistics.parquet")
-    diagnostics = _At("diagnostics.parquet")
-    timings = _At("timings.parquet")
-    weights = _At("weights")  # folder of a finished run's weights (`fedshift.training.weights`)
-    evaluated = _At("evaluated")  # folder of its evaluations (`fedshift.training.evaluate`), a file each
-    summary_file = _At("summary.json")  # result and costs of a finished run; written last
-    failure_file = _At("failure.json")  # why a run stopped: kind, text, trace, retry (whether it can help)
+    metrics = At("metrics.parquet")
+    statistics = At("statistics.parquet")
+    diagnostics = At("diagnostics.parquet")
+    timings = At("timings.parquet")
+    weights = At("weights")  # folder of a finished run's weights (`fedshift.training.weights`)
+    evaluated = At("evaluated")  # folder of its evaluations (`fedshift.training.evaluate`), a file each
+    summary_file = At("summary.json")  # result and costs of a finished run; written last
+    failure_file = At("failure.json")  # why a run stopped: kind, text, trace, retry (whether it can help)
 
     @property
     def name(self) -> str:
@@ -98,15 +97,12 @@ class RunDirectory:
         self.forget_failure()
 
     def tidy(self) -> None:
-        """Remove what a process that was killed after its summary has left of a finished run: the checkpoint,
-        and a failure that is over. Where a process still writes, that one does.
-        """
+        """Remove what a killed process left of a finished run: checkpoint and failure, unless one writes."""
         if not self.writer():
             self.forget_failure()
             self.checkpoint.unlink(missing_ok=True)
 
     def fail(self, failure: Failure) -> None:
-        """Write the reason of a failure."""
         write_json(self.failure_file, failure)
 
     def forget_failure(self) -> None:
@@ -122,9 +118,7 @@ class RunDirectory:
         return holder(self.lock)
 
     def locked_since(self) -> float | None:
-        """When the lock was taken, in seconds since the epoch, even if its holder was killed; None where
-        there is none.
-        """
+        """When the lock was taken, in seconds since the epoch, even if its holder is gone; or None."""
         try:
             return self.lock.stat().st_mtime
         except OSError:
@@ -156,21 +150,11 @@ class RunDirectory:
 Failure = dict[str, Any]
 # Mistakes in code or declarations: they come again on every machine. Any other error may be the machine's.
 FINAL = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    NameError,
-    NotImplementedError,
-    RecursionError,
-    SyntaxError,
-    TypeError,
-    ValueError,
-)
+    ArithmeticError, AssertionError, AttributeError, LookupError, NameError, NotImplementedError,
+    RecursionError, SyntaxError, TypeError, ValueError,
+)  # fmt: skip
 MEMORY = re.compile(r"out of memory|OutOfMemory|MemoryError|ALLOC", re.IGNORECASE)
-MACHINE = re.compile(
-    r"CUDA|CUDNN|CUBLAS|CUSOLVER|CUFFT|NCCL|AcceleratorError|start new thread", re.IGNORECASE
-)
+MACHINE = re.compile("CUDA|CUDNN|CUBLAS|CUSOLVER|CUFFT|NCCL|AcceleratorError|start new thread", re.IGNORECASE)
 
 
 def failure_of(error: Exception) -> Failure:

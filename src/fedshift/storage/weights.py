@@ -6,8 +6,6 @@ in WHOLE where two public projects or more print the same one; of the others (vg
 checked.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence

@@ -1,7 +1,7 @@
 """Where data, results and reference lie, below one root.
 
-Standard library only: the Snakefile needs it. The names of a spec's data and
-results are properties of `RunSpec`.
+Standard library only: the Snakefile needs it. The names of a spec's data and results are properties of
+`RunSpec`.
 """
 
 from __future__ import annotations
@@ -13,15 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from fedshift.common.files import read_whole, write_json
-from fedshift.storage.rundir import Failure, RunDirectory, State, Summary
+from fedshift.storage.rundir import At, Failure, RunDirectory, State, Summary
 
 TUNING = ".tuning"  # ends the name of an experiment that is the tuning of another
+RUNS = "runs/*/*/*/*/*/"  # directories of runs below results
 
 
 def project_folder() -> Path:
-    """The project folder that the present folder is or lies in, relative to it; where there is none, the
-    present one.
-    """
+    """The project folder around the present folder, relative to it; the present one where there is none."""
     here = Path.cwd()
     for folder in (here, *here.parents):
         if (folder / "reference" / "protocols").is_dir():
@@ -38,15 +37,12 @@ class Workspace:
 
     root: Path
 
-    @property
-    def experiments(self) -> Path:
-        """The folder of experiments, one YAML file each."""
-        return self.root / "experiments"
-
-    @property
-    def reference(self) -> Path:
-        """The folder of protocols, presets, manifests and published numbers."""
-        return self.root / "reference"
+    experiments = At("experiments")  # one YAML file each
+    reference = At("reference")  # protocols, presets, manifests and published numbers
+    results = At("results")
+    archive = At("results-archive")  # archived runs, in git (`fedshift.archive`)
+    nodes = At("results/nodes")  # what failed on the nodes of a cluster (`fedshift.planning.cluster`)
+    scorecard = At("results/scorecard.html")  # counts of published numbers and claims by verdict
 
     def raw(self, dataset: str, release: str) -> Path:
         """The folder of a data set's files as they were published."""
@@ -69,10 +65,6 @@ class Workspace:
         """The folder of images that a method makes before training, by `rendered_name` of a spec."""
         return self.root / "data" / "rendered" / name
 
-    @property
-    def results(self) -> Path:
-        return self.root / "results"
-
     def plan(self, key: str) -> Path:
         """The file of a plan, by `planfile.location`'s key."""
         return self.results / "plan" / f"{key}.json"
@@ -83,24 +75,15 @@ class Workspace:
 
     def runs(self) -> Iterator[RunDirectory]:
         """The directories of all runs that exist, in order."""
-        for path in sorted(self._runs()):
-            yield RunDirectory(path)
+        return map(RunDirectory, sorted(self.results.glob(RUNS)))
 
     def has_runs(self) -> bool:
         """Whether the directory of any run exists."""
-        return next(self._runs(), None) is not None
-
-    def _runs(self) -> Iterator[Path]:
-        return (self.results / "runs").glob("*/*/*/*/*/")
+        return any(self.results.glob(RUNS))
 
     def name_of(self, run: RunDirectory) -> str:
         """The name (`RunSpec.run_name`) of a run below results/runs."""
         return run.path.relative_to(self.results / "runs").as_posix()
-
-    @property
-    def archive(self) -> Path:
-        """The folder of archived runs, which is in git (`fedshift.archive`)."""
-        return self.root / "results-archive"
 
     def archived(self, name: str) -> Path:
         """The folder of a run's archived files, by `RunSpec.run_name`."""
@@ -117,11 +100,6 @@ class Workspace:
     def pack(self, name: str) -> PackStamp:
         """The stamp of a pack, by `planfile.Run.stamp`."""
         return PackStamp(self.results / "packs" / f"{name}.json")
-
-    @property
-    def nodes(self) -> Path:
-        """The folder of what failed on the nodes of a cluster (`fedshift.planning.cluster`)."""
-        return self.results / "nodes"
 
     def packs(self) -> list[PackStamp]:
         """The stamps that exist."""
@@ -152,11 +130,6 @@ class Workspace:
 
     def figures(self, experiment: str) -> Path:
         return self.results / "figures" / experiment
-
-    @property
-    def scorecard(self) -> Path:
-        """The page that counts printed numbers, comparisons and sentences by verdict."""
-        return self.results / "scorecard.html"
 
     def report(self, name: str) -> Path:
         """The folder of the report of an experiment, or of all ("all")."""
@@ -219,9 +192,7 @@ class PackStamp:
         return True
 
     def settle(self, runs: Iterable[RunDirectory]) -> bool:
-        """Make the stamp agree with the directories of the pack's runs: write it where nothing is left to
-        train, else delete it. Return whether it exists then.
-        """
+        """Write the stamp where nothing is left to train, else delete it; return whether it exists then."""
         runs = list(runs)
         finished = {run.digest for run in runs if run.outcome() is State.FINISHED}
         failed = {run.digest for run in runs if run.failed_for_good}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +32,7 @@ class Digits(Dataset):
     domains = ("plain", "ink", "texture", "outline")
     classes = tuple("0123456789")
     embedded = True
-    releases: ClassVar[dict[str, Release]] = {
+    releases = {
         "original": Release(
             source="sklearn.datasets.load_digits, rendered by fedshift",
             licence="CC BY 4.0 (UCI Machine Learning Repository); do as you like, name the source",

@@ -1,16 +1,11 @@
 """Digits-DG: MNIST, MNIST-M, SVHN and synthetic digits, 600 of each class (Zhou et al., AAAI 2020)."""
 
-from __future__ import annotations
-
-from typing import ClassVar
-
 from fedshift.data.dataset import Release
 from fedshift.data.tree import ImageTree
 
 
 class DigitsDG(ImageTree):
-    """24,000 images of 32 x 32, 6,000 a domain, as domain/{train,val}/class: 80/20 by the collection's
-    authors.
+    """24,000 images of 32 x 32, 6,000 a domain, as domain/{train,val}/class: the authors' 80/20 split.
 
     No manifest and no images were at hand.
     """
@@ -19,7 +14,7 @@ class DigitsDG(ImageTree):
     domains = ("mnist", "mnist_m", "svhn", "syn")
     classes = tuple("0123456789")
     levels = ("images", "train", "val")
-    releases: ClassVar[dict[str, Release]] = {
+    releases = {
         "original": Release(
             source="Dassl's digits_dg.zip: digits_dg/<domain>/{train,val}/<class>",
             licence="none stated for the collection; each source has its own: for research, do not "

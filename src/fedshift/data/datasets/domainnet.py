@@ -1,9 +1,5 @@
 """DomainNet: 345 classes in six domains (Peng et al., ICCV 2019)."""
 
-from __future__ import annotations
-
-from typing import ClassVar
-
 from fedshift.data.dataset import Archive, Release
 from fedshift.data.tree import ImageTree
 
@@ -15,13 +11,8 @@ PAGE = "https://ai.bu.edu/M3SDA, the authors' page: images, train and test lists
 STATED = "facebookresearch/DomainBed, domainbed/scripts/download.py"
 HOST = "http://csr.bu.edu/ftp/visda/2019/multi-source"
 ARCHIVES = (
-    "groundtruth/clipart.zip",
-    "infograph.zip",
-    "groundtruth/painting.zip",
-    "quickdraw.zip",
-    "real.zip",
-    "sketch.zip",
-)
+    "groundtruth/clipart.zip", "infograph.zip", "groundtruth/painting.zip", "quickdraw.zip", "real.zip", "sketch.zip",
+)  # fmt: skip
 DOMAINS = ("clipart", "infograph", "painting", "quickdraw", "real", "sketch")
 # Folders of lists that may lie beside the domains.
 LISTS = frozenset({"splits", "splits_mini", "image_list", "txt"})
@@ -78,7 +69,7 @@ class DomainNet(ImageTree):
     classes = CLASSES
     every_class = False
     passed_over = LISTS
-    releases: ClassVar[dict[str, Release]] = {
+    releases = {
         "original": Release(
             source=f"{PAGE}: take the original version",
             licence=LICENCE,

@@ -1,26 +1,14 @@
 """DomainNet-10: ten classes of DomainNet in six domains, as FDSE reads them and as FedBN does."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import ClassVar
 
 from fedshift.data.dataset import Release
 from fedshift.data.datasets.domainnet import CITATION, CLASSES, CLEANED, DOMAINS, LICENCE, LISTS, PAGE
 from fedshift.data.tree import ImageTree
 
 TEN = (
-    "bird",
-    "feather",
-    "headphones",
-    "ice_cream",
-    "teapot",
-    "tiger",
-    "whale",
-    "windmill",
-    "wine_glass",
-    "zebra",
-)
+    "bird", "feather", "headphones", "ice_cream", "teapot", "tiger", "whale", "windmill", "wine_glass", "zebra",
+)  # fmt: skip
 
 
 class DomainNet10(ImageTree):
@@ -37,7 +25,7 @@ class DomainNet10(ImageTree):
     classes = TEN
     every_class = False
     passed_over = LISTS.union(CLASSES).difference(TEN)
-    releases: ClassVar[dict[str, Release]] = {
+    releases = {
         "original": replace(
             CLEANED, counts=dict(zip(DOMAINS, (2_618, 3_070, 3_069, 5_000, 5_985, 2_684), strict=True))
         ),

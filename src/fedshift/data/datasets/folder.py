@@ -1,7 +1,5 @@
 """Your own images: any tree of folders domain/class/image."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from fedshift.common.errors import FedshiftError
@@ -30,9 +28,7 @@ class Folder(ImageTree):
         return Release(source="a folder of the user's", licence="the user's", citation="none")
 
     def root(self, folder: Path) -> Path:
-        """The first folder that holds images as domain/class/image, below three folders at most that hold no
-        other.
-        """
+        """The first folder with images as domain/class/image, at most three levels down, past single folders."""
         root = folder
         for _ in range(DEPTH):
             inner = [path for path in within(root) if path.is_dir()]

@@ -1,9 +1,6 @@
 """Mini-DomainNet as FedRD's tables print it: six domains; ten classes, or the 126 of a list."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import ClassVar
 
 from fedshift.data.dataset import Release
 from fedshift.data.datasets.domainnet import CITATION, CLASSES, DOMAINS, LICENCE, LISTS, PAGE
@@ -29,7 +26,7 @@ class MiniDomainNet(ImageTree):
     classes = TEN
     every_class = False
     passed_over = LISTS.union(CLASSES)
-    releases: ClassVar[dict[str, Release]] = {
+    releases = {
         "original": Release(source=PAGE, licence=LICENCE, citation=CITATION, by_hand=(PAGE,)),
         "list126": Release(
             source=f"{PAGE}, and the lists of {SPLITS_MINI}",

@@ -1,9 +1,5 @@
 """Office-Caltech10: ten object classes from Caltech, Amazon, DSLR and webcam (Gong et al., CVPR 2012)."""
 
-from __future__ import annotations
-
-from typing import ClassVar
-
 from fedshift.data.dataset import Archive, Release
 from fedshift.data.tree import ImageTree
 
@@ -19,21 +15,10 @@ class OfficeCaltech10(ImageTree):
     name = "office_caltech10"
     domains = ("caltech", "amazon", "dslr", "webcam")
     classes = (
-        "backpack",
-        "bike",
-        "calculator",
-        "headphones",
-        "keyboard",
-        "laptop_computer",
-        "monitor",
-        "mouse",
-        "mug",
-        "projector",
-    )
-    spellings: ClassVar[dict[str, str]] = {
-        "laptop": "laptop_computer",
-    }
-    releases: ClassVar[dict[str, Release]] = {
+        "backpack", "bike", "calculator", "headphones", "keyboard", "laptop_computer", "monitor", "mouse", "mug", "projector",
+    )  # fmt: skip
+    spellings = {"laptop": "laptop_computer"}
+    releases = {
         "original": Release(
             source="github.com/ChristophRaab/Office_Caltech_DA_Dataset, commit 91ad5c3 (the files that "
             "FDSE downloads)",

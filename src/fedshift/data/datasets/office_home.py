@@ -1,9 +1,5 @@
 """Office-Home: 65 classes as art, clip art, product photos and photos (Venkateswara et al., CVPR 2017)."""
 
-from __future__ import annotations
-
-from typing import ClassVar
-
 from fedshift.data.dataset import Release
 from fedshift.data.tree import ImageTree
 
@@ -25,8 +21,7 @@ CLASSES = tuple(
 
 
 class OfficeHome(ImageTree):
-    """15,588 images: art 2,427, clipart 4,365, product 4,439, real_world 4,357; classes as ImageFolder sorts
-    them.
+    """15,588 images: art 2,427, clipart 4,365, product 4,439, real_world 4,357; ImageFolder's class order.
 
     The names of all files are known (reference/lists/office_home.csv.gz), their hashes are not: no images
     were at hand. There is no official split. `dassl` (StableFDG): the same images as
@@ -37,7 +32,7 @@ class OfficeHome(ImageTree):
     domains = ("art", "clipart", "product", "real_world")
     classes = CLASSES
     levels = ("images", "train", "val")
-    releases: ClassVar[dict[str, Release]] = {
+    releases = {
         "original": Release(
             source="the authors' OfficeHomeDataset_10072016.zip: {Art,Clipart,Product,Real World}/<class>",
             licence=LICENCE,

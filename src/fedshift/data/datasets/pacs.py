@@ -1,9 +1,5 @@
 """PACS: seven classes as art painting, cartoon, photo and sketch (Li et al., ICCV 2017)."""
 
-from __future__ import annotations
-
-from typing import ClassVar
-
 from fedshift.data.dataset import Archive, Release
 from fedshift.data.tree import ImageTree
 
@@ -22,7 +18,7 @@ class PACS(ImageTree):
     classes = ("dog", "elephant", "giraffe", "guitar", "horse", "house", "person")
     levels = ("images", "train", "crossval")
     passed_over = frozenset({"splits"})
-    releases: ClassVar[dict[str, Release]] = {
+    releases = {
         "original": Release(
             source=f"{REPOSITORY}, folder PACS, commit d586a6c (the files that FDSE downloads)",
             licence="none stated: for research; do not redistribute. Lists: BSD-2 (DeLightCMU/RSC)",

@@ -1,9 +1,5 @@
 """VLCS: five classes in Caltech101, LabelMe, VOC2007 and SUN09 (Fang et al., ICCV 2013)."""
 
-from __future__ import annotations
-
-from typing import ClassVar
-
 from fedshift.data.dataset import Release
 from fedshift.data.tree import ImageTree
 
@@ -30,11 +26,11 @@ class VLCS(ImageTree):
     classes = ("bird", "car", "chair", "dog", "person")
     levels = ("images", "train", "crossval", "test")
     passed_over = frozenset({"full"})
-    spellings: ClassVar[dict[str, str]] = {
+    spellings = {
         "Caltech101": "caltech", "LabelMe": "labelme", "VOC2007": "pascal", "SUN09": "sun",
         **{str(number): name for number, name in enumerate(("bird", "car", "chair", "dog", "person"))},
     }  # fmt: skip
-    releases: ClassVar[dict[str, Release]] = {
+    releases = {
         "original": Release(
             source="Dassl's vlcs.zip: VLCS/<DOMAIN>/{train,crossval,test}/<class>",
             licence=LICENCE,

@@ -1,7 +1,5 @@
 """Every client also trains on a few samples of the held-out domain (hFedF, few-shot figure)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,9 +22,7 @@ class Params:
 
 
 class FewShotTarget(Modifier):
-    """They join the clients' training parts and leave the target's test set (a guess: the paper does not
-    say).
-    """
+    """They join the clients' training parts and leave the target's test set (a guess, not the paper's)."""
 
     name = "few_shot_target"
     Params = Params

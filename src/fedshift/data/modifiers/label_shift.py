@@ -1,7 +1,5 @@
 """Some classes become rare in a client's training part (FedRD: heterogeneous label shift)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -1,8 +1,4 @@
-"""Several clients share a source domain, cut at random into equal parts (StableFDG, single-domain
-setting).
-"""
-
-from __future__ import annotations
+"""Several clients share a source domain, cut at random into equal parts (StableFDG, single domain)."""
 
 from dataclasses import dataclass
 
@@ -21,9 +17,7 @@ class Params:
     clients: int = 30
 
     def check(self, sources: int, where: str) -> None:
-        """Raise FedshiftError at `where` if the clients cannot be shared out evenly among `sources`
-        domains.
-        """
+        """Raise FedshiftError at `where` if the `sources` domains cannot have equally many clients."""
         if self.clients < 1 or self.clients % sources:
             near = max(1, round(self.clients / sources)) * sources
             what = f"{self.clients} clients cannot be shared out evenly among {sources} source domains"
@@ -31,9 +25,7 @@ class Params:
 
 
 class ClientsPerDomain(Scheme):
-    """A domain of n samples and c clients: c - 1 parts of floor(n / c), the last client takes the rest
-    (released code).
-    """
+    """n samples, c clients: c - 1 parts of floor(n / c), the last client takes the rest (released code)."""
 
     name = "clients_per_domain"
     Params = Params

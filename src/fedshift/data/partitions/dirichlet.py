@@ -1,7 +1,5 @@
 """Every domain is spread over all clients by Dirichlet proportions (StableFDG, multi-domain setting)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,9 +70,7 @@ class Dirichlet(Scheme):
         return assigned
 
     def _counts(self, sizes: NDArray[np.int64], rng: np.random.PCG64) -> NDArray[np.int64] | None:
-        """Samples of every domain for every client, [domains, N]; rows sum to `sizes`. None where alpha is so
-        small that the proportions of all clients that may have some vanish.
-        """
+        """Samples, [domains, N]; rows sum to `sizes`. None where all proportions vanish for a tiny alpha."""
         from scipy.special import gammaincinv
 
         clients = self.params.clients

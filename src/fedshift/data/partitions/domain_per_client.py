@@ -1,7 +1,5 @@
 """One client per source domain, in the order of the domains (FDSE, FedRD)."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray

@@ -1,7 +1,5 @@
 """Every client holds parts of d source domains (hFedF, Algorithm 5)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,6 +1,4 @@
-"""What a rendering is: images that a method makes from the clients' training images before training
-(fedshift.data.load makes and reads them).
-"""
+"""Rendering: images that a method makes from the clients' training images before training."""
 
 from __future__ import annotations
 
@@ -16,9 +14,7 @@ if TYPE_CHECKING:
 
 
 class Rendering:
-    """Base of all renderings; `Params` is a frozen dataclass whose fields the method that asks for the
-    rendering has, too.
-    """
+    """Base of all renderings; `Params`: a frozen dataclass whose fields the method that uses it has, too."""
 
     name: ClassVar[str]
     version: ClassVar[int] = 1

@@ -7,8 +7,6 @@ without replacement; its own client's style keeps it as it is. `space: vgg` uses
 `space: rgb` is a substitute that needs none: AdaIN on the three colour channels.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -82,9 +80,7 @@ def overall_style(moments: list[tuple[int, Tensor, Tensor]]) -> tuple[Tensor, Te
 
 
 def batch_moments(features: Tensor) -> tuple[int, Tensor, Tensor]:
-    """Number of pixels, their sum and the sum of their squares by channel, of features [B, c, h, w], in
-    fp64.
-    """
+    """Number of pixels, their sum and sum of squares by channel, in fp64, of features [B, c, h, w]."""
     flat = features.double().transpose(0, 1).flatten(1)
     return flat.shape[1], flat.sum(1), flat.square().sum(1)
 
@@ -169,9 +165,7 @@ def convolution(inputs: int, outputs: int) -> nn.Sequential:
 
 
 def encoder() -> nn.Sequential:
-    """[B, 3, h, w] in [0, 1] to [B, 512, h / 8, w / 8]; its first layer turns RGB into what VGG was trained
-    on.
-    """
+    """[B, 3, h, w] in [0, 1] to [B, 512, h / 8, w / 8]; the first layer turns RGB into VGG's input."""
     layers: list[nn.Module] = [nn.Conv2d(3, 3, 1)]
     channels = 3
     for step in PLAN:
@@ -214,8 +208,7 @@ def weights(encoder_hash: str, decoder_hash: str) -> dict[str, WeightsFile]:
 
 
 class Stylizer:
-    """Encoder and decoder with weights from the folder that FEDSHIFT_WEIGHTS names, or torch's cache, from
-    the files' SHA-256.
+    """Encoder and decoder with weights from FEDSHIFT_WEIGHTS' folder or torch's cache, by SHA-256.
 
     Raises FedshiftError where a file is absent, is another file by its hash, or does not fit, naming it and
     the substitute that needs none.
