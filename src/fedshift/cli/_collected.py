@@ -12,7 +12,6 @@ from fedshift.archive import store
 from fedshift.experiments.expand import specs
 from fedshift.experiments.schema import Experiment
 from fedshift.experiments.tuning import read_choice
-from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
 
 NAMED = 10  # runs that are not finished; thousands are counted
@@ -23,7 +22,8 @@ def collected_or_archived(workspace: Workspace, name: str) -> Collected:
     newer or other code collected it, as in a clone that has not collected yet or pulled since, it is
     collected first: nothing is trained. Raises FedshiftError where there is nothing to show.
     """
-    if _is_current(workspace, name) or (is_there(workspace, name) and not workspace.archive.is_dir()):
+    here = is_there(workspace, name)
+    if here and (_is_current(workspace, name) or not workspace.archive.is_dir()):
         collected = read(workspace, name)
         runs = collected.runs  # adaptations come with their runs
         missing = runs.loc[(runs["state"] != "finished") & runs["adaptation"].isna(), "run"]
@@ -63,11 +63,10 @@ def not_finished(workspace: Workspace, collected: Collected) -> list[str]:
 
 
 def _is_current(workspace: Workspace, name: str) -> bool:
-    """Whether an experiment was collected by this code, and since its file was written."""
+    """Whether what was collected of an experiment is by this code, and since its file was written."""
     collected, file = workspace.metrics(name), workspace.experiments / f"{name}.yaml"
-    if not is_there(workspace, name) or lacking(workspace, name):
-        return False
-    return not file.exists() or collected.stat().st_mtime >= file.stat().st_mtime
+    written_since = file.exists() and collected.stat().st_mtime < file.stat().st_mtime
+    return not lacking(workspace, name) and not written_since
 
 
 def shown_without_training(workspace: Workspace, experiment: Experiment) -> bool:
@@ -76,14 +75,10 @@ def shown_without_training(workspace: Workspace, experiment: Experiment) -> bool
     """
     if not experiment.train:
         return True
-    name, choice = experiment.name, None
+    choice = None
     if experiment.tune:
-        if not workspace.tuned(name).is_file():
+        if not workspace.tuned(experiment.name).is_file():
             return False
-        choice = read_choice(workspace, name)
-
-    def has_folder(spec: RunSpec) -> bool:
-        return workspace.archived(spec.place).is_dir()
-
-    runs = specs(workspace, experiment, choice, has_folder)
+        choice = read_choice(workspace, experiment.name)
+    runs = specs(workspace, experiment, choice, lambda spec: workspace.archived(spec.place).is_dir())
     return any(store.paths(workspace, spec.run_name) for spec in runs)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from fedshift.cli._names import complete, experiments
+from fedshift.cli._options import complete, experiments
 from fedshift.common.errors import FedshiftError
 from fedshift.storage.rundir import RunDirectory, State
 from fedshift.storage.workspace import Workspace
@@ -32,11 +32,7 @@ from fedshift.storage.workspace import Workspace
 )
 @click.pass_obj
 def command(
-    workspace: Workspace,
-    experiment: str | None,
-    checking: bool,
-    comparing: bool,
-    listing: bool,
+    workspace: Workspace, experiment: str | None, checking: bool, comparing: bool, listing: bool
 ) -> None:
     """Write what the finished runs of EXPERIMENT measured, without weights, below results-archive/: a file a
     run, the newest alone, to be committed.
@@ -47,15 +43,18 @@ def command(
     """
     if checking + comparing + listing > 1:
         raise FedshiftError("fedshift archive", "--check, --compare and --list are three things", "Name one.")
-    if checking:
-        _check(workspace, experiment)
-        return
-    if listing:
-        _list(workspace, experiment)
-        return
-    if experiment is None:
+    if experiment is None and not (checking or listing):
         raise FedshiftError("fedshift archive", "no experiment is named", "See: fedshift list experiments.")
-    runs = _runs(workspace, experiment)
+    runs = _runs(workspace, experiment) if experiment else []
+    if checking or listing:
+        named = {run.digest for run in runs}
+        files = [
+            path
+            for path in sorted(workspace.archive.rglob("*.zip"))
+            if experiment is None or path.name.partition("-")[0] in named
+        ]
+        (_check if checking else _list)(workspace, files)
+        return
     finished = [run for run in runs if run.outcome() is State.FINISHED]
     if comparing:
         _compare(workspace, finished)
@@ -92,16 +91,16 @@ def _write(workspace: Workspace, finished: list[RunDirectory], planned: int) -> 
     )
 
 
-def _check(workspace: Workspace, experiment: str | None) -> None:
-    """Check every archived file, or those of an experiment; print how many are whole, outdated and refused,
-    and the machines. Raises FedshiftError where a file is refused.
+def _check(workspace: Workspace, files: list[Path]) -> None:
+    """Check archived files; print how many are whole, outdated and refused, and the machines. Raises
+    FedshiftError where a file is refused.
     """
     from fedshift.archive import store
     from fedshift.archive.check import check
     from fedshift.archive.file import read
 
     whole, refused = [], 0
-    for path in _files(workspace, experiment):
+    for path in files:
         try:
             archived = read(path)
             check(workspace, archived)
@@ -120,21 +119,12 @@ def _check(workspace: Workspace, experiment: str | None) -> None:
         raise FedshiftError(workspace.archive, f"{refused} files are refused: see above")
 
 
-def _files(workspace: Workspace, experiment: str | None) -> list[Path]:
-    """The archived files, all or those of an experiment's runs; their content is not read."""
-    paths = sorted(workspace.archive.rglob("*.zip"))
-    if experiment is None:
-        return paths
-    named = {run.digest for run in _runs(workspace, experiment)}
-    return [path for path in paths if path.name.partition("-")[0] in named]
-
-
-def _list(workspace: Workspace, experiment: str | None) -> None:
+def _list(workspace: Workspace, files: list[Path]) -> None:
     """Print a line for each archived run, and their sum."""
     from fedshift.archive import listing
     from fedshift.archive.file import read
 
-    lines = [listing.COLUMNS, *listing.rows(map(read, _files(workspace, experiment)))]
+    lines = [listing.COLUMNS, *listing.rows(map(read, files))]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
         cells = [f"{cell:>{width}}" for cell, width in zip(line[1:], widths[1:], strict=True)]
@@ -154,9 +144,8 @@ def _compare(workspace: Workspace, finished: list[RunDirectory]) -> None:
         for archived in store.of_run(workspace, name):
             result = compare(run, archived)
             compared, failed = compared + 1, failed + (not result.passed)
-            click.echo(
-                f"{'ok' if result.passed else 'FAIL':4}  {name}: {result}; archived by {archived.machine}"
-            )
+            word = "ok  " if result.passed else "FAIL"
+            click.echo(f"{word}  {name}: {result}; archived by {archived.machine}")
     click.echo(f"{compared - failed} of {compared} archived runs are what was trained here, too.")
     if failed:
         raise click.exceptions.Exit(1)

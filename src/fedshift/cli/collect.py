@@ -10,8 +10,7 @@ from fedshift.analysis.collection.collect import collect
 from fedshift.analysis.collection.columns import ARCHIVE
 from fedshift.analysis.collection.records import not_finite
 from fedshift.cli._collected import not_finished
-from fedshift.cli._names import experiment_argument
-from fedshift.cli._options import plan_option
+from fedshift.cli._options import experiment_argument, plan_option
 from fedshift.cli.plan import read_request
 from fedshift.planning import planfile
 from fedshift.storage.workspace import Workspace
@@ -28,9 +27,8 @@ def command(workspace: Workspace, experiment: str, plan: Path | None) -> None:
     if plan is None:  # of what is declared now, if it was made: thousands of runs are not expanded again
         plan = planfile.last(workspace, read_request(workspace, (experiment,)))
     collected = collect(workspace, experiment, plan)
-    click.echo(
-        f"{len(collected.runs) - len(collected.missing)} of {len(collected.runs)} runs: {collected.path}"
-    )
+    total = len(collected.runs)
+    click.echo(f"{total - len(collected.missing)} of {total} runs: {collected.path}")
     if archived := (collected.runs["source"] == ARCHIVE).sum():
         click.echo(f"from the archive: {archived}")
     if diverged := not_finite(collected.path, collected.keys):

@@ -8,7 +8,7 @@ import click
 
 from fedshift.analysis import latex
 from fedshift.cli._collected import collected_or_archived
-from fedshift.cli._names import experiment_argument
+from fedshift.cli._options import experiment_argument
 from fedshift.common.errors import FedshiftError
 from fedshift.storage.workspace import Workspace
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from fedshift.cli._names import experiments_argument
+from fedshift.cli._options import experiments_argument
 from fedshift.cli.plan import read_request
 from fedshift.storage.workspace import Workspace
 

@@ -9,6 +9,11 @@ from pathlib import Path
 import click
 from tqdm import tqdm
 
+from fedshift.analysis import tables
+from fedshift.analysis.collection.collected import read
+from fedshift.analysis.report import scorecard
+from fedshift.analysis.verdicts.coverage import numbers
+from fedshift.cli._collected import collected_or_archived, shown_without_training
 from fedshift.common.processes import spread
 from fedshift.experiments.load import available, load
 from fedshift.storage.workspace import Workspace
@@ -28,15 +33,10 @@ def command(workspace: Workspace, written_alone: bool) -> None:
     sentences, over all experiments. It reads the tables that were written; of experiments that lack theirs,
     those are made first which need no run or have archived ones (docs/archive.md).
     """
-    from fedshift.analysis.report import scorecard
-    from fedshift.analysis.verdicts.coverage import numbers
-
     names = [] if written_alone else [*_archived(workspace)]
     shown = None if names else True  # on a terminal
-    with (
-        spread(len(names)) as each,
-        tqdm(total=2 * len(names), desc="archived experiments", disable=shown) as bar,
-    ):
+    bar = tqdm(total=2 * len(names), desc="archived experiments", disable=shown)
+    with spread(len(names)) as each, bar:
         # All are collected before a table is made: claims compare with runs of other experiments.
         for _ in each(functools.partial(_collect, workspace), names):
             bar.update()
@@ -49,28 +49,18 @@ def command(workspace: Workspace, written_alone: bool) -> None:
 
 
 def _collect(workspace: Workspace, name: str) -> None:
-    from fedshift.cli._collected import collected_or_archived
-
     collected_or_archived(workspace, name)
 
 
 def _write(workspace: Workspace, name: str) -> Path:
     """The tables of a collected experiment."""
-    from fedshift.analysis import tables
-    from fedshift.analysis.collection.collected import read
-
     return tables.write(workspace, read(workspace, name)).with_suffix(".md")
 
 
 def _archived(workspace: Workspace) -> Iterator[str]:
     """Experiments with tables or claims, none of them written, that need no run or have archived ones."""
-    from fedshift.cli._collected import shown_without_training
-
-    if not workspace.archive.is_dir():
-        return
-    for name in available(workspace):
+    for name in available(workspace) if workspace.archive.is_dir() else ():
         experiment = load(workspace, name)
-        if workspace.tables(name).exists() or not (experiment.tables or experiment.claims):
-            continue
-        if shown_without_training(workspace, experiment):
+        judged = experiment.tables or experiment.claims
+        if judged and not workspace.tables(name).exists() and shown_without_training(workspace, experiment):
             yield name

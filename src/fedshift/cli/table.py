@@ -6,7 +6,7 @@ import click
 
 from fedshift.analysis import tables
 from fedshift.cli._collected import collected_or_archived
-from fedshift.cli._names import experiment_argument
+from fedshift.cli._options import experiment_argument
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.column import column
 from fedshift.storage.workspace import Workspace

@@ -6,6 +6,7 @@ import fcntl
 import math
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,8 +15,7 @@ from typing import TYPE_CHECKING
 import click
 from tqdm import tqdm
 
-from fedshift.cli._names import experiments_argument
-from fedshift.cli._options import plan_option
+from fedshift.cli._options import experiments_argument, plan_option
 from fedshift.cli.plan import read_request
 from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get
@@ -88,10 +88,9 @@ def command(
         _work(follower, follow, beside, every)
         pages = follower.describe()
     if follower.client is not None:
-        counts = [follower.status(followed) for followed in runs]
+        counts = Counter(map(follower.status, runs))
         click.echo(
-            f"{counts.count('FINISHED')} finished, {counts.count('RUNNING')} unfinished and "
-            f"{counts.count('FAILED')} failed "
+            f"{counts['FINISHED']} finished, {counts['RUNNING']} unfinished and {counts['FAILED']} failed "
             f"of {len(runs)} runs are in {shown_address(follower.uri)}"
         )
     for page, views in pages.items():
@@ -105,11 +104,8 @@ def command(
 
 def _metrics(workspace: Workspace, uses: list[planfile.Cell]) -> tuple[str, ...]:
     """The metrics that tables of these experiments show and that runs do not record themselves."""
-    tables = [
-        table
-        for name in dict.fromkeys(cell.experiment for cell in uses)
-        for table in load(workspace, name).tables.values()
-    ]
+    experiments = [load(workspace, name) for name in dict.fromkeys(cell.experiment for cell in uses)]
+    tables = [table for experiment in experiments for table in experiment.tables.values()]
     named = dict.fromkeys(quantity(text).metric for table in tables for text in recorded(table.metrics))
     return tuple(name for name in named if not get("metrics", name).recorded)
 
@@ -118,12 +114,21 @@ def _work(follower: Follower, follow: bool, beside: int | None, every: float) ->
     """Publish until no run is written any more, with a progress bar; errors are printed as they come. A store
     that does not answer then has PATIENCE, or two more tries.
     """
+
+    def waits() -> bool:
+        """Whether more may come: the workflow lives, which makes tables at its end, or, without a workflow,
+        some run has not ended.
+        """
+        if beside is not None:
+            return _alive(beside)
+        return any(follower.status(followed) not in ("FINISHED", "FAILED") for followed in follower.runs)
+
     total = sum(followed.run.rounds for followed in follower.runs)
     patience = PATIENCE if follow else 2 * every
     end, problem = math.inf, ""
     with tqdm(total=total, unit="round", disable=None, desc="published") as bar:
         while True:
-            if end == math.inf and not (follow and _waits(follower, beside)):
+            if end == math.inf and not (follow and waits()):
                 end = time.monotonic() + patience
             for rounds in follower.sweep():
                 bar.update(rounds)
@@ -133,15 +138,6 @@ def _work(follower: Follower, follow: bool, beside: int | None, every: float) ->
             if end < math.inf and (not follower.problem or time.monotonic() > end):
                 return
             time.sleep(every)
-
-
-def _waits(follower: Follower, beside: int | None) -> bool:
-    """Whether more may come: the workflow lives, which makes tables at its end, or, without a workflow, some
-    run has not ended.
-    """
-    if beside is not None:
-        return _alive(beside)
-    return any(follower.status(followed) not in ("FINISHED", "FAILED") for followed in follower.runs)
 
 
 def _alive(pid: int) -> bool:

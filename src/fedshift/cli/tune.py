@@ -6,7 +6,7 @@ import click
 
 from fedshift.analysis import tuning
 from fedshift.analysis.collection.collect import collect
-from fedshift.cli._names import experiment_argument
+from fedshift.cli._options import experiment_argument
 from fedshift.experiments.load import load, trials
 from fedshift.experiments.tuning import read_choice, stage_of
 from fedshift.storage.workspace import Workspace
