@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from fedshift.archive import file, pack, store
+from fedshift.archive import file, store
 from fedshift.archive.file import INDEX, METRICS, STATISTICS, SUMMARY, Archived, read
 from fedshift.common.errors import FedshiftError
 from fedshift.storage.workspace import Workspace
@@ -31,7 +31,7 @@ def test_the_same_run_gives_the_same_bytes(here: Workspace, archived: Archived) 
     run = store.unpacked(here, archived)
     elsewhere = run.path.parents[2] / run.name
     shutil.copytree(run.path, elsewhere)
-    again = pack.pack(here, type(run)(elsewhere))
+    again = store.pack(here, type(run)(elsewhere))
     assert again.path == archived.path and again.data == archived.path.read_bytes() == archived.data
 
 
@@ -112,9 +112,9 @@ def test_a_file_under_another_name_is_refused(archived: Archived) -> None:
 def test_of_large_statistics_the_rounds_that_tables_show_are_kept(
     here: Workspace, archived: Archived, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pack, "LARGE", 100)
+    monkeypatch.setattr(store, "LARGE", 100)
     run = next(run for run in here.runs() if "fedbn" in run.path.parts)
-    small = pack.pack(here, run)
+    small = store.pack(here, run)
     summary = run.summary() or {}
     shown = {*summary["best_round"].values(), 2}
     kept = pq.read_table(io.BytesIO(small.content[STATISTICS]))
@@ -125,19 +125,19 @@ def test_of_large_statistics_the_rounds_that_tables_show_are_kept(
     result.parent.mkdir()
     result.write_bytes(run.metrics.read_bytes())
     name = f"evaluated/{result.name}"
-    assert name in pack.pack(here, run).index.left_out
+    assert name in store.pack(here, run).index.left_out
     monkeypatch.undo()
-    assert pack.pack(here, run).content[name] == result.read_bytes()
+    assert store.pack(here, run).content[name] == result.read_bytes()
 
 
 def test_of_a_run_that_stopped_early_the_last_round_is_the_one_that_it_trained(
     here: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pack, "LARGE", 100)
+    monkeypatch.setattr(store, "LARGE", 100)
     run = next(here.runs())
     early = {**(run.summary() or {}), "rounds": 1, "best_round": {"first": 0, "later": 0}}
     run.summary_file.write_text(json.dumps(early))
-    kept = pq.read_table(io.BytesIO(pack.pack(here, run).content[STATISTICS]))
+    kept = pq.read_table(io.BytesIO(store.pack(here, run).content[STATISTICS]))
     assert {*kept["round"].to_pylist()} == {0, 1}
 
 
@@ -149,4 +149,4 @@ def test_an_unfinished_run_is_not_archived(here: Workspace) -> None:
     run = next(here.runs())
     run.summary_file.unlink()
     with pytest.raises(FedshiftError, match="is not finished"):
-        pack.pack(here, run)
+        store.pack(here, run)

@@ -13,7 +13,7 @@ from fedshift.federation import checkpoint
 from fedshift.planning.planfile import Cell, Run
 from fedshift.storage.workspace import Workspace
 from fedshift.testing.toys import method, small, spec
-from fedshift.tracking.followed import followed
+from fedshift.tracking.pages import followed
 from fedshift.tracking.publish import Follower
 from tests.tracking.conftest import stored
 

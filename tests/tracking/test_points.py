@@ -13,7 +13,7 @@ import pytest
 
 from fedshift.federation.records import BINS, SCHEMA, Statistics, StatisticsTable
 from fedshift.planning.planfile import Cell, Run
-from fedshift.tracking.followed import followed
+from fedshift.tracking.pages import followed
 from fedshift.tracking.points import Point, final_points, points
 
 TESTED = {"split": "random", "fractions": [0.8, 0.1, 0.1]}

@@ -22,7 +22,7 @@ import pytest
 
 from fedshift.planning.planfile import Cell, Run
 from fedshift.storage.workspace import Workspace
-from fedshift.tracking.followed import Followed, followed
+from fedshift.tracking.pages import Followed, followed
 from fedshift.tracking.publish import Follower
 from tests.tracking.conftest import Trained, complete, finish, names, rows, stored, track, until
 from tests.tracking.server import Server

@@ -41,6 +41,7 @@ VERBS = {
     "scorecard": "Count printed numbers, comparisons and sentences by verdict, for every paper, on one page.",
 }
 
+SHOWING = ("table", "rank", "export", "figure", "report")  # in one module, as each is a few lines
 ELSEWHERE = "cd to one, or fedshift --root CHECKOUT VERB."
 
 
@@ -53,7 +54,8 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
             return None
-        command: click.Command = importlib.import_module(f"fedshift.cli.{cmd_name}").command
+        place, name = ("results", cmd_name) if cmd_name in SHOWING else (cmd_name, "command")
+        command: click.Command = getattr(importlib.import_module(f"fedshift.cli.{place}"), name)
         return command
 
     def resolve_command(

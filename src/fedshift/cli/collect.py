@@ -9,11 +9,12 @@ import click
 from fedshift.analysis.collection.collect import collect
 from fedshift.analysis.collection.columns import ARCHIVE
 from fedshift.analysis.collection.records import not_finite
-from fedshift.cli._collected import not_finished
 from fedshift.cli._options import experiment_argument, plan_option
 from fedshift.cli.plan import read_request
 from fedshift.planning import planfile
 from fedshift.storage.workspace import Workspace
+
+NAMED = 10  # runs that are not finished; thousands are counted
 
 
 @click.command
@@ -39,5 +40,9 @@ def command(workspace: Workspace, experiment: str, plan: Path | None) -> None:
             "  Lower local.lr, or set local.clip: docs/one-run.md, What goes wrong.",
             err=True,
         )
-    for line in not_finished(workspace, collected):
-        click.echo(line, err=True)
+    for run in collected.missing[:NAMED]:
+        failure = workspace.run_at(run.partition(" (")[0]).failure()
+        why = f"  {failure['kind']}: {failure['text']}" if failure else ""
+        click.echo(f"not finished: {run}{why}", err=True)
+    if more := collected.missing[NAMED:]:
+        click.echo(f"and {len(more)} more: fedshift status --runs {experiment}", err=True)

@@ -13,9 +13,13 @@ from fedshift.analysis import tables
 from fedshift.analysis.collection.collected import read
 from fedshift.analysis.report import scorecard
 from fedshift.analysis.verdicts.coverage import numbers
-from fedshift.cli._collected import collected_or_archived, shown_without_training
+from fedshift.archive import store
+from fedshift.cli.results import collected_or_archived
 from fedshift.common.processes import spread
+from fedshift.experiments.expand import specs
 from fedshift.experiments.load import available, load
+from fedshift.experiments.schema import Experiment
+from fedshift.experiments.tuning import read_choice
 from fedshift.storage.workspace import Workspace
 
 
@@ -64,3 +68,18 @@ def _archived(workspace: Workspace) -> Iterator[str]:
         judged = experiment.tables or experiment.claims
         if judged and not workspace.tables(name).exists() and shown_without_training(workspace, experiment):
             yield name
+
+
+def shown_without_training(workspace: Workspace, experiment: Experiment) -> bool:
+    """Whether an experiment needs no run or has an archived one; of a tuned one, of those that
+    its search has chosen. Only runs in whose folder the archive has something are looked for.
+    """
+    if not experiment.train:
+        return True
+    choice = None
+    if experiment.tune:
+        if not workspace.tuned(experiment.name).is_file():
+            return False
+        choice = read_choice(workspace, experiment.name)
+    runs = specs(workspace, experiment, choice, lambda spec: workspace.archived(spec.place).is_dir())
+    return any(store.paths(workspace, spec.run_name) for spec in runs)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import math
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +15,7 @@ from tqdm import tqdm
 from fedshift.cli._options import experiments_argument, plan_option
 from fedshift.cli.plan import read_request
 from fedshift.common.errors import FedshiftError
+from fedshift.common.files import hold
 from fedshift.common.registry import get
 from fedshift.experiments.column import quantity, recorded
 from fedshift.experiments.load import load
@@ -75,7 +73,7 @@ def command(
             raise
         cure = "pip install 'fedshift[mlflow]'"
         raise FedshiftError("fedshift track", "MLflow is not installed", cure) from None
-    from fedshift.tracking.followed import followed
+    from fedshift.tracking.pages import followed
     from fedshift.tracking.store import address, shown_address
 
     path = plan or ready(workspace, read_request(workspace, names))
@@ -84,9 +82,15 @@ def command(
     follower = Follower(workspace, runs, address(workspace), _metrics(workspace, uses))
     if follow:
         os.nice(19)  # whatever trains on this machine goes first
-    with _alone(workspace.results / ".track.lock", beside is not None):
+    lock = workspace.results / ".track.lock"  # a workflow's follower waits for the one before it
+    if (held := hold(lock, wait=beside is not None)) is None:
+        what = "another follower is at work in this folder"
+        raise FedshiftError(lock, what, "It publishes the same; wait for it.")
+    try:
         _work(follower, follow, beside, every)
         pages = follower.describe()
+    finally:
+        os.close(held)
     if follower.client is not None:
         counts = Counter(map(follower.status, runs))
         click.echo(
@@ -146,18 +150,3 @@ def _alive(pid: int) -> bool:
     except (ProcessLookupError, PermissionError):  # another user's process: the number was given anew
         return False
     return True
-
-
-@contextmanager
-def _alone(path: Path, wait: bool) -> Iterator[None]:
-    """Hold the lock of a project folder's only follower. The follower of a workflow waits for the one before
-    it; a user's raises FedshiftError. A kill leaves no lock behind.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "w", encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            what = "another follower is at work in this folder"
-            raise FedshiftError(path, what, "It publishes the same; wait for it.") from None
-        yield

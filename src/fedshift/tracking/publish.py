@@ -25,8 +25,7 @@ from fedshift.common.parquet import read_parquet
 from fedshift.federation.records import reproducible, timed, timings
 from fedshift.storage.rundir import RunDirectory, State
 from fedshift.storage.workspace import Workspace
-from fedshift.tracking.followed import Followed
-from fedshift.tracking.pages import described
+from fedshift.tracking.pages import Followed, described
 from fedshift.tracking.points import COLUMNS, final_points, points
 from fedshift.tracking.store import client_of, every, trouble
 
@@ -138,13 +137,10 @@ class Follower:
                 if not double.data.metrics or double.info.experiment_id == there[0].info.experiment_id:
                     client.delete_run(double.info.run_id)
             if there:
-                run, tags = there[0], there[0].data.tags
+                info, data = there[0].info, there[0].data
+                rounds, failed = int(data.tags.get("rounds", -1)), "failure" in data.tags
                 self.sent[followed.run.digest] = Sent(
-                    run.info.run_id,
-                    run.info.status,
-                    int(tags.get("rounds", -1)),
-                    {*run.data.params},
-                    "failure" in tags,
+                    info.run_id, info.status, rounds, {*data.params}, failed
                 )
 
     def _publish(self, client: MlflowClient, followed: Followed) -> int:
@@ -186,14 +182,9 @@ class Follower:
         return Sent(client.create_run(self.pages[page], start, tags, followed.name).info.run_id)
 
     def _send(
-        self,
-        client: MlflowClient,
-        followed: Followed,
-        sent: Sent,
-        status: str,
-        outcome: dict[str, Any],
+        self, client: MlflowClient, followed: Followed, sent: Sent, status: str, outcome: dict[str, Any],
         records: pa.Table | None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Continue the run in the store: parameters, points, tags; at its end inputs, files, and last its
         status.
         """
