@@ -20,6 +20,7 @@ from columns import columns
 from methods import methods
 from protocols import protocols
 
+from fedshift.analysis.report import scorecard
 from schemas import schema
 
 ROOT = Path(__file__).parents[2]
@@ -36,7 +37,7 @@ MADE: dict[str, Callable[[], str]] = {
     "figures/printed": printed.printed_figures,
     "methods": methods,
     "protocols": protocols,
-    "scorecard": lambda: printed.scorecard.markdown(printed.kept()),
+    "scorecard": lambda: scorecard.markdown(printed.kept()),
     "scorecard/counts": lambda: printed.kept().opening,
     "settings/run": settings.run,
     **{f"settings/{kind}": functools.partial(settings.file, kind) for kind in settings.FILES},

@@ -188,13 +188,6 @@ def test_a_doctored_file_is_refused_before_tables_are_made(clone: Workspace) -> 
     refused(fedshift(clone.root, "archive", "--check", "tiny"), "1 files are refused")
 
 
-def test_without_archive_or_runs_tables_are_refused(clone: Workspace) -> None:
-    shutil.rmtree(clone.archive)
-    refused(fedshift(clone.root, "table", "tiny"), "finished here or archived", "fedshift run tiny")
-    clone.archive.mkdir()
-    refused(fedshift(clone.root, "table", "tiny"), "finished here or archived", "fedshift run tiny")
-
-
 def test_archive_check_and_compare(here: Workspace) -> None:
     said = done(fedshift(here.root, "archive", "tiny"))
     assert said.count("archived  ") == 2 and "2 archived" in said and "0 of 2 runs are not finished" in said

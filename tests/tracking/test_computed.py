@@ -43,17 +43,10 @@ def test_segments_of_a_running_run_give_their_metrics(tmp_path: Path, metrics: t
 
 def test_what_tables_show_is_computed(tmp_path: Path) -> None:
     (tmp_path / "experiments").mkdir()
-    shown = {
-        "first": {"metrics": ["ood", "ece.ood", "loss.id"]},
-        "second": {"metrics": ["ece.worst", "confidence.std"]},
-    }
     declared = {
-        "title": "A",
-        "protocol": "digits",
-        "methods": {"fedavg": None},
-        "axes": {"seed": [0]},
-        "tables": shown,
-    }
+        "title": "A", "protocol": "digits", "methods": {"fedavg": None}, "axes": {"seed": [0]},
+        "tables": {"first": {"metrics": ["ood", "ece.ood", "loss.id"]}, "second": {"metrics": ["ece.worst", "confidence.std"]}},
+    }  # fmt: skip
     (tmp_path / "experiments" / "demo.yaml").write_text(yaml.safe_dump(declared))
     cells = [Cell("demo", "fedavg", "{}", "d")] * 2
     assert _metrics(Workspace(tmp_path), cells) == ("ece", "confidence")

@@ -42,7 +42,6 @@ VERBS = {
 }
 
 SHOWING = ("table", "rank", "export", "figure", "report")  # in one module, as each is a few lines
-ELSEWHERE = "cd to one, or fedshift --root CHECKOUT VERB."
 
 
 class Verbs(click.Group):
@@ -74,9 +73,8 @@ class Verbs(click.Group):
             return super().invoke(ctx)
         except FedshiftError as error:
             if not ctx.obj.reference.is_dir():
-                click.echo(
-                    f"error: {ctx.obj.root.absolute()} is no checkout of fedshift: {ELSEWHERE}", err=True
-                )
+                where = f"{ctx.obj.root.absolute()} is no checkout of fedshift"
+                click.echo(f"error: {where}: cd to one, or fedshift --root CHECKOUT VERB.", err=True)
             click.echo(f"error: {error}", err=True)
             ctx.exit(2)
         except OSError as error:

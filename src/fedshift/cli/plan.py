@@ -67,22 +67,16 @@ def read_request(workspace: Workspace, names: tuple[str, ...], **overrides: Any)
 def command(
     workspace: Workspace,
     names: tuple[str, ...],
-    pack: int | None,
-    device: str | None,
-    parallel: int | None,
-    hours: int | None,
-    minutes: int | None,
     retry_failed: bool,
     retrain_changed: bool,
     listing: str,
     as_json: bool,
+    **overrides: Any,
 ) -> None:
     """Expand experiments (default: those of params.yaml) to runs; write the plan below results/plan/."""
-    request = read_request(
-        workspace, names, pack=pack, device=device, parallel=parallel, hours=hours, minutes=minutes
-    )
+    request = read_request(workspace, names, **overrides)
     path = plan(workspace, request)
-    runs = planfile.runs(path) if retry_failed or retrain_changed else []
+    runs = planfile.runs(path)
     if retry_failed:
         directories = [workspace.run_at(run.directory) for run in runs]
         failed = [run for run in directories if run.outcome() is State.FAILED]
@@ -92,14 +86,14 @@ def command(
     if retrain_changed:
         retrain(workspace, other := changed(workspace, runs))
         click.echo(f"{len(other)} runs of changed methods are trained again at the next start.", err=True)
-    if runs:
+    if retry_failed or retrain_changed:
         settle(workspace, runs, planfile.cells(path))
     if listing == "path":
         click.echo(path)
     elif listing == "runs":
-        click.echo("\n".join(sorted(run.digest for run in planfile.runs(path))))
+        click.echo("\n".join(sorted(run.digest for run in runs)))
     elif listing == "packs":
-        packs = {run.digest: run.stamp for run in planfile.runs(path)}
+        packs = {run.digest: run.stamp for run in runs}
         for use in planfile.cells(path):
             click.echo(f"{packs[use.digest]}  {use.experiment}  {use.label}  {use.axes}")
     else:

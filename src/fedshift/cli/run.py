@@ -74,14 +74,11 @@ def command(
     name: str,
     profile: str,
     data: str | None,
-    target: str | None,
-    seed: int | None,
-    rounds: int | None,
-    protocol: str | None,
     settings: tuple[str, ...],
     device: str,
     threads: int,
     options: tuple[str, ...],
+    **asked: Any,
 ) -> None:
     """Make all results of EXPERIMENT, whether or not params.yaml lists it; what is done is not done again.
     What follows `--` is for Snakemake: options (`fedshift run demo -- --dry-run`) and targets
@@ -94,7 +91,6 @@ def command(
     \b
     fedshift run fedavg --data digits --target ink --rounds 3 --set local.lr=0.1
     """
-    asked = {"target": target, "seed": seed, "rounds": rounds, "protocol": protocol}
     own = {key: value for key, value in asked.items() if value is not None}
     source = click.get_current_context().get_parameter_source
     typed = [key for key in ("profile", "device", "threads") if source(key) is ParameterSource.COMMANDLINE]

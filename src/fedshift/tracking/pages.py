@@ -30,6 +30,7 @@ NOTE = "mlflow.note.content"  # a tag that MLflow shows as Markdown
 COLOURS = ["1f77b4", "ff7f0e", "2ca02c", "d62728", "9467bd", "8c564b", "e377c2", "7f7f7f", "bcbd22", "17becf"]
 FOLDED = 50  # groups of a view: more do not fit into a tag of an old MLflow
 VIEW = "mlflow.sharedViewState."
+CHARTS = "&compareRunsMode=CHART&workflowType=machine_learning"
 TABLES = ("table.md", "table.csv")
 
 
@@ -122,7 +123,8 @@ def described(
         variants: dict[str, dict[str, None]] = defaultdict(dict)  # by held-out domain, in order
         for followed in theirs:
             variants[followed.run.target][followed.variant] = None
-        views = {target: _link(page, target) for target in variants}
+        shared = f"#/experiments/{page.experiment_id}/runs?viewStateShareKey="
+        views = {target: f"{shared}{quote(plain(target))}{CHARTS}" for target in variants}
         tags = {
             VIEW + plain(target): json.dumps(_view(target, list(of_target)))
             for target, of_target in variants.items()
@@ -143,11 +145,6 @@ def note(workspace: Workspace, experiment: str, views: dict[str, str], tables: s
     links += f" · [tables]({tables})" if tables else ""
     again = f"To make its tables: `fedshift run {experiment}`"
     return "\n\n".join([links, f"**{load(workspace, experiment).title}**", again])
-
-
-def _link(page: Experiment, target: str) -> str:
-    view = f"viewStateShareKey={quote(plain(target))}&compareRunsMode=CHART&workflowType=machine_learning"
-    return f"#/experiments/{page.experiment_id}/runs?{view}"
 
 
 def _view(target: str, variants: list[str]) -> dict[str, Any]:

@@ -144,7 +144,9 @@ class Follower:
                 )
 
     def _publish(self, client: MlflowClient, followed: Followed) -> int:
-        """Send what is new of a run; return how many rounds that added."""
+        """Send what is new of a run, which is created where the store does not have it, as is its page;
+        return how many rounds that added.
+        """
         directory = self.workspace.run_at(followed.run.directory)
         if not directory.path.is_dir():
             return 0
@@ -155,7 +157,16 @@ class Follower:
         if records is None and (status != "FAILED" if sent is None else status == sent.status):
             return 0
         if sent is None:
-            sent = self.sent[followed.run.digest] = self._created(client, followed, directory, records)
+            start = None if records is None else round(1000 * pc.min(records["time"]).as_py())
+            tags = {**followed.tags, "code": self._code(followed)}
+            with suppress(KeyError, OSError):  # a user without a name, as in containers
+                tags["mlflow.user"] = directory.path.owner()
+            if (page := followed.page) not in self.pages:
+                files = (self.workspace.root.resolve() / "mlruns" / page).as_uri()
+                place = None if self.uri.startswith("http") else files  # a server has a place of its own
+                self.pages[page] = client.create_experiment(page, place)
+            created = client.create_run(self.pages[page], start, tags, followed.name)
+            sent = self.sent[followed.run.digest] = Sent(created.info.run_id)
         self._send(client, followed, sent, status, outcome, records)
         self.failures.pop(followed.run.digest, None)
         return max(0, sent.rounds) - max(0, before)
@@ -166,20 +177,6 @@ class Follower:
         """
         summary = self.workspace.run_at(followed.run.directory).summary() or {}
         return str(summary.get("method_code", summary.get("code", followed.run.code)))
-
-    def _created(
-        self, client: MlflowClient, followed: Followed, directory: RunDirectory, records: pa.Table | None
-    ) -> Sent:
-        """A new run in the store, on its page, which is made where there is none."""
-        start = None if records is None else round(1000 * pc.min(records["time"]).as_py())
-        tags = {**followed.tags, "code": self._code(followed)}
-        with suppress(KeyError, OSError):  # a user without a name, as in containers
-            tags["mlflow.user"] = directory.path.owner()
-        if (page := followed.page) not in self.pages:
-            files = (self.workspace.root.resolve() / "mlruns" / page).as_uri()
-            place = None if self.uri.startswith("http") else files  # a server has a place of its own
-            self.pages[page] = client.create_experiment(page, place)
-        return Sent(client.create_run(self.pages[page], start, tags, followed.name).info.run_id)
 
     def _send(
         self, client: MlflowClient, followed: Followed, sent: Sent, status: str, outcome: dict[str, Any],
