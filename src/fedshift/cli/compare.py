@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from fedshift.cli._options import complete, registered
+from fedshift.cli._options import complete, parsed, registered
 from fedshift.cli.run import profile_option, snakemake, snakemake_arguments, to_its_end
 from fedshift.common.files import write_bytes
 from fedshift.storage.workspace import Workspace
@@ -58,7 +58,6 @@ def command(
     \b
     fedshift compare --data folder:clinics --methods fedavg,fedbn,fdse --seeds 0 --rounds 20
     """
-    from fedshift.cli._options import parsed
     from fedshift.data.dataset import address
     from fedshift.data.fetch import fetch
     from fedshift.data.verify import as_listed

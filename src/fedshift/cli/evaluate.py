@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fedshift.analysis.collection.evaluated import gather
+from fedshift.analysis.collection.uses import Use, planned
 from fedshift.cli._options import (
     complete,
     device_option,
@@ -23,6 +25,7 @@ from fedshift.common.files import canonical_json
 from fedshift.common.registry import get
 from fedshift.experiments.expand import evaluations
 from fedshift.experiments.load import available, load
+from fedshift.experiments.schema import Experiment
 from fedshift.experiments.task import KEPT, Images, Task
 from fedshift.planning import planfile
 from fedshift.planning.cluster import acquit, blaming
@@ -32,10 +35,7 @@ from fedshift.storage.workspace import Workspace
 if TYPE_CHECKING:
     import torch
 
-    from fedshift.analysis.collection.uses import Use
-    from fedshift.experiments.schema import Experiment
-
-Tasks = dict[str, "tuple[Task, list[Use]]"]  # by the names of their files, each with its runs
+Tasks = dict[str, tuple[Task, list[Use]]]  # by the names of their files, each with its runs
 
 
 @click.command
@@ -78,7 +78,6 @@ def command(
     """
     import torch
 
-    from fedshift.analysis.collection.uses import planned
     from fedshift.api.runs import finished
     from fedshift.training.device import device as device_of
     from fedshift.training.device import require
@@ -162,8 +161,6 @@ def _of_experiment(workspace: Workspace, experiment: Experiment, tasks: Tasks, d
     """Compute tasks of every finished run, a run at a time, and gather the results. Exits with 1, and with
     the reasons, where some could not be computed.
     """
-    from fedshift.analysis.collection.evaluated import gather
-
     by_run: dict[str, list[str]] = {}  # directory -> labels
     for label, (_, uses) in tasks.items():
         for use in uses:

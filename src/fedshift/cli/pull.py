@@ -30,7 +30,7 @@ def command(workspace: Workspace, remote: str | None, force: bool, only_restore:
     Raw data sets are not among them: `fedshift fetch`, or `dvc pull data/raw/<name>/<release>.dvc` where the
     remote has them.
     """
-    from fedshift.analysis.collection.restore import restore
+    from fedshift.analysis.collection.restore import restore  # torch
 
     if only_restore:
         click.echo(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from fedshift.analysis import tables
+from fedshift.analysis import latex, tables
 from fedshift.analysis.collection.collect import NothingFinished, collect
 from fedshift.analysis.collection.collected import Collected, is_there, lacking, read
 from fedshift.archive import store
@@ -128,8 +128,6 @@ def export(workspace: Workspace, experiment: str, printed: bool, out: Path | Non
     \b
     fedshift export hfedf/table2 --printed
     """
-    from fedshift.analysis import latex
-
     collected = collected_or_archived(workspace, experiment)
     if not collected.experiment.tables:
         cure = "See docs/add-an-experiment.md."
