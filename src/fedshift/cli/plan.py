@@ -66,6 +66,7 @@ def read_request(workspace: Workspace, names: tuple[str, ...], **overrides: Any)
 @click.pass_obj
 def command(
     workspace: Workspace,
+    /,
     names: tuple[str, ...],
     retry_failed: bool,
     retrain_changed: bool,
@@ -112,7 +113,7 @@ def _show(workspace: Workspace, path: Path, request: Request, as_json: bool) -> 
     shown = [(name, planfile.runs(path, experiments=(name,))) for name in request.experiments]
     if len(shown) > 1:
         shown.append(("all, each run once", every))
-    facts = []
+    facts: list[dict[str, Any]] = []
     for name, runs in shown:
         todo = [run for run in runs if run.digest in left]
         failures = sum(run.digest in lost for run in runs)

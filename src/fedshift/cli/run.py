@@ -71,6 +71,7 @@ def _domains(context: click.Context, parameter: click.Parameter, begun: str) -> 
 @click.pass_obj
 def command(
     workspace: Workspace,
+    /,
     name: str,
     profile: str,
     data: str | None,
