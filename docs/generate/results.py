@@ -19,7 +19,7 @@ from typing import Any
 from fedshift.analysis.collection.collected import beside
 from fedshift.analysis.collection.columns import ARCHIVE
 from fedshift.analysis.layout.page import piped
-from fedshift.archive import listing, store
+from fedshift.archive import store
 from fedshift.archive.file import Archived
 from fedshift.common.files import sha256
 from fedshift.common.parquet import read_parquet
@@ -83,8 +83,8 @@ def keep(experiment: str) -> None:
     for dataset, picture in _domains(experiment).items():
         shutil.copy(picture, folder / f"{dataset}.png")
     if archived := _archived(experiment):
-        lines = [listing.COLUMNS, *listing.rows(archived)]
-        text = piped(lines, ["---", *["---:"] * (len(listing.COLUMNS) - 1)])
+        lines = [store.COLUMNS, *store.listed(archived)]
+        text = piped(lines, ["---", *["---:"] * (len(store.COLUMNS) - 1)])
         (folder / "runs.md").write_text(f"# Archived runs of {experiment}\n\n{text}\n")
     made_by, _, differs = commit(ROOT).partition(" ")
     source = {

@@ -15,7 +15,7 @@ import yaml
 from fedshift.analysis.collection.collect import collect
 from fedshift.analysis.collection.collected import beside, read
 from fedshift.analysis.collection.uses import planned
-from fedshift.archive import listing, store
+from fedshift.archive import store
 from fedshift.archive.file import Archived
 from fedshift.cli.scorecard import _archived
 from fedshift.common.files import write_bytes
@@ -202,7 +202,7 @@ def test_the_list_has_a_line_a_run_with_what_it_took(here: Workspace) -> None:
     done(fedshift(here.root, "archive", "tiny"))
     lines = [line.split("  ") for line in done(fedshift(here.root, "archive", "--list")).splitlines()]
     heads, *runs, total = [[cell.strip() for cell in line if cell.strip()] for line in lines]
-    assert heads == [*listing.COLUMNS]
+    assert heads == [*store.COLUMNS]
     files = {one.digest: one for one in store.files(here)}
     assert {run[4] for run in runs} == {*files} and len(runs) == 2
     for name, rounds, px, precision, digest, _, day, machine, hours, size in runs:
@@ -224,11 +224,11 @@ def an_hour(summary: dict[str, Any]) -> None:
 
 def test_the_list_has_the_rounds_that_were_trained(archived: Archived) -> None:
     early = with_summary(archived, lambda summary: summary.update(rounds=1))
-    assert listing.rows([early])[0][1] == "1"
+    assert store.listed([early])[0][1] == "1"
 
 
 def test_a_run_of_an_earlier_version_that_recorded_no_seconds_took_no_hours(archived: Archived) -> None:
-    line, total = listing.rows([of_earlier_version(with_summary(archived, an_hour))])
+    line, total = store.listed([of_earlier_version(with_summary(archived, an_hour))])
     assert (line[-2], total[-2]) == ("0.00", "0.0")
 
 

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from fedshift.planning.planfile import Cell, Run
-from fedshift.tracking.pages import followed
+from fedshift.tracking.pages import _view, followed
 from tests.tracking.conftest import Trained, finish, names, track, until
 from tests.verbs import done, fedshift
 
@@ -59,6 +59,16 @@ def _finished(database: Path) -> int:
         return sum(status == "FINISHED" for _, status, _ in names(database))
     except OperationalError:
         return 0
+
+
+def test_a_view_compares_all_methods_on_a_domain_by_accuracy() -> None:
+    """Of more variants than MLflow draws by itself (ten), and with a quote in the domain's name."""
+    view = _view("o'clock", [f"m{k}" for k in range(12)])
+    assert view["searchFilter"] == 'tags.target = "o\'clock"'
+    assert view["runsHiddenMode"] == "SHOW_ALL"
+    assert view["orderByKey"] == "metrics.`acc/ood`" and not view["orderByAsc"]
+    assert view["selectedColumns"] == ["metrics.`acc/ood`", "metrics.`acc/id`"]
+    assert view["groupBy"]["groupByKeys"] == [{"mode": "param", "groupByData": "variant"}]
 
 
 def test_seeds_of_a_variant_share_its_colour_and_variants_do_not() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from fedshift.analysis.collection.uses import planned
-from fedshift.archive import listing, store
+from fedshift.archive import store
 from fedshift.archive.check import check
 from fedshift.archive.compare import compare
 from fedshift.archive.file import read
@@ -115,7 +115,7 @@ def _check(workspace: Workspace, files: list[Path]) -> None:
 
 def _list(workspace: Workspace, files: list[Path]) -> None:
     """Print a line for each archived run, and their sum."""
-    lines = [listing.COLUMNS, *listing.rows(map(read, files))]
+    lines = [store.COLUMNS, *store.listed(map(read, files))]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
         cells = [f"{cell:>{width}}" for cell, width in zip(line[1:], widths[1:], strict=True)]
