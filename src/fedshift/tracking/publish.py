@@ -57,11 +57,9 @@ class Follower:
     sent: dict[str, Sent] = field(default_factory=dict)  # by the run's id
     failures: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     problem: FedshiftError | None = None
-
-    def __post_init__(self) -> None:
-        self.pages: dict[str, str] = {}
-        self.client: MlflowClient | None = None  # of a store that answers
-        self.asked = False
+    pages: dict[str, str] = field(default_factory=dict)  # of the store: name -> id
+    client: MlflowClient | None = None  # of a store that answers
+    asked: bool = False  # what it has is known
 
     def status(self, followed: Followed) -> str:
         """MLflow's word for how far a run is in the store; empty where it is not there."""
