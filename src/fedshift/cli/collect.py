@@ -40,9 +40,9 @@ def command(workspace: Workspace, experiment: str, plan: Path | None) -> None:
             "  Lower local.lr, or set local.clip: docs/one-run.md, What goes wrong.",
             err=True,
         )
-    for run in collected.missing[:NAMED]:
-        failure = workspace.run_at(run.partition(" (")[0]).failure()
+    for name in collected.missing[:NAMED]:
+        failure = workspace.run_at(name.partition(" (")[0]).failure()
         why = f"  {failure['kind']}: {failure['text']}" if failure else ""
-        click.echo(f"not finished: {run}{why}", err=True)
+        click.echo(f"not finished: {name}{why}", err=True)
     if more := collected.missing[NAMED:]:
         click.echo(f"and {len(more)} more: fedshift status --runs {experiment}", err=True)

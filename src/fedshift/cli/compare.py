@@ -86,10 +86,11 @@ def command(
         _said(["plan", name], workspace)
         stays = not plan_only
     finally:
-        if not stays and before is None:
-            file.unlink(missing_ok=True)
-        elif not stays and file.read_bytes() != before:
-            write_bytes(file, before)
+        if not stays:
+            if before is None:
+                file.unlink(missing_ok=True)
+            elif file.read_bytes() != before:
+                write_bytes(file, before)
     if stays:
         click.echo(file)
         if made := to_its_end(snakemake(name, profile, options), workspace.root):
