@@ -16,7 +16,7 @@ import pandas as pd
 
 from fedshift.analysis.claims.judge import Difference, estimate, paired
 from fedshift.analysis.quantities import selected
-from fedshift.cli._collected import collected_or_archived
+from fedshift.cli.results import collected_or_archived
 from fedshift.storage.workspace import Workspace
 
 HEAD = ("method", "rule", "metric", "{}", "{}", "difference", "95% interval", "seeds")

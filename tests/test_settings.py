@@ -76,7 +76,7 @@ def test_every_key_of_a_small_file_is_described(model: type) -> None:
 
 def test_every_parameter_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT / "docs" / "generate")
-    from parameters import KINDS, parameters
+    from settings import KINDS, parameters
 
     for kind in KINDS:
         for name, schema in parameters(kind).items():

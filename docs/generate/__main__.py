@@ -1,5 +1,5 @@
-"""Writes what pages show of the code and of kept results: docs/claims.md, columns.md, coverage.md, figures.md,
-methods.md, protocols.md, results.md, settings.md, schemas/*.json, tables of README and docs/all-methods.md.
+"""Fills the blocks of pages that are made from the code and from kept results: what is between `<!-- made: NAME -->`,
+or `<!-- results: EXPERIMENT/TABLE -->`, and `<!-- end -->`. Writes schemas/*.json.
 
 `make docs`; a test compares them.
 """
@@ -8,40 +8,51 @@ from __future__ import annotations
 
 import argparse
 import functools
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import printed
 import results
-import scorecard
+import settings
 from columns import columns
 from methods import methods
-from printed_claims import claims
-from printed_figures import figures
-from printed_numbers import coverage
 from protocols import protocols
-from settings import FILES, settings
 
+from fedshift.analysis import scorecard
 from schemas import schema
 
 ROOT = Path(__file__).parents[2]
-PAGES: dict[str, Callable[[], str]] = {
-    **{
-        page.relative_to(ROOT).as_posix(): functools.partial(results.filled, page)
-        for page in sorted((ROOT / "docs").glob("*.md"))
-        if results.BLOCK.search(page.read_text())
-    },
-    "docs/claims.md": claims,
-    "docs/columns.md": columns,
-    "docs/coverage.md": coverage,
-    "docs/figures.md": figures,
-    "docs/methods.md": methods,
-    "docs/protocols.md": protocols,
-    "docs/results.md": scorecard.page,
-    "docs/settings.md": settings,
-    "README.md": lambda: scorecard.counted(results.filled(ROOT / "README.md")),
-    **{f"schemas/{kind}.json": functools.partial(schema, kind) for kind in FILES},
+BLOCK = re.compile(r"(<!-- (made|results): ([\w/]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+MADE: dict[str, Callable[[], str]] = {
+    "claims/against": printed.against,
+    "claims/places": printed.places,
+    "claims/print": printed.on_print,
+    "claims/sentences": printed.sentences,
+    "claims/without": printed.without_place,
+    "columns": columns,
+    "coverage": printed.coverage,
+    "figures/kinds": printed.figure_kinds,
+    "figures/printed": printed.printed_figures,
+    "methods": methods,
+    "protocols": protocols,
+    "scorecard": lambda: scorecard.markdown(printed.kept()),
+    "scorecard/counts": lambda: printed.kept().opening,
+    "settings/run": settings.run,
+    **{f"settings/{kind}": functools.partial(settings.file, kind) for kind in settings.FILES},
+    **{f"settings/{kind}": functools.partial(settings.of, kind) for kind in settings.KINDS},
 }
+
+
+def filled(page: Path) -> str:
+    """The text of a page with its blocks as they are now."""
+
+    def block(found: re.Match[str]) -> str:
+        text = MADE[found[3]]() if found[2] == "made" else results.kept(found[3])
+        return f"{found[1]}{text.strip()}\n\n{found[4]}"
+
+    return BLOCK.sub(block, page.read_text())
 
 
 def main() -> None:
@@ -59,17 +70,17 @@ def main() -> None:
         if options.keep == "archive":
             results.make(name)
         results.keep(name)
-    edited = results.stale() if options.check else []
+    pages = {page: filled(page) for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))}
+    pages |= {ROOT / "schemas" / f"{kind}.json": schema(kind) for kind in settings.FILES}
     stale = []
-    for page, make in PAGES.items():
-        path, text = ROOT / page, make()
+    for path, text in pages.items():
         if options.check and (not path.exists() or path.read_text() != text):
-            stale.append(page)
+            stale.append(path.relative_to(ROOT).as_posix())
         elif not options.check:
-            path.parent.mkdir(exist_ok=True)
             path.write_text(text)
     told = [f"out of date: {', '.join(stale)}. Run: make docs"] * bool(stale)
-    told += [f"not as kept: {', '.join(edited)}. Run: python docs/generate --keep EXPERIMENT"] * bool(edited)
+    if options.check and (edited := results.stale()):
+        told.append(f"not as kept: {', '.join(edited)}. Run: python docs/generate --keep EXPERIMENT")
     if told:
         sys.exit("\n".join(told))
 

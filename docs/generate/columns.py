@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pyarrow as pa
 
 from fedshift.analysis.collected import RUNS
@@ -12,11 +9,6 @@ from fedshift.common.registry import get, own
 from fedshift.data.dataset import INDEX_TYPES
 from fedshift.federation.records import DIAGNOSTICS, KEYS, SCHEMA, STATISTICS
 
-HEAD = """# Columns
-
-Made by `make docs` from the schemas by which the files are written: the columns of every Parquet file. `pandas.read_parquet` reads each;
-[python.md](python.md) has functions that do, with names in place of paths. No number here was measured.
-"""
 PLACE = {
     "round": "rounds that were finished; 0 is the untrained model",
     "stage": "when: `post_agg` after aggregation, `post_train` right after the client's training, `train` (a client's loss), `cost`, `diagnostic`; `machine` in timings.parquet",
@@ -95,27 +87,27 @@ SHOWN = {name: IMAGE[name] for name in ("sample", "domain", "label")} | {
 }
 LAYER = {"layer": "its name", "place": "its number, from 1"}
 COUNTED = {"images": "how many images"}
-EVALUATED = {
-    "activations": LAYER
-    | COUNTED
-    | {"mean": "[C] of each filter's responses", "variance": "[C] of each filter's responses"},
-    "attention": SHOWN
-    | {
+EVALUATED: dict[str, dict[str, str]] = {
+    "activations": {
+        **LAYER, **COUNTED,
+        "mean": "[C] of each filter's responses", "variance": "[C] of each filter's responses",
+    },
+    "attention": {
+        **SHOWN,
         "side": "positions along a side of the map",
         "scores": "[side * side] row by row",
         "px": "side of the image",
         "pixels": "[px * px * 3] bytes, RGB, row by row",
     },
-    "cka": COUNTED | {"other": "the second client", "cka": "linear CKA of the two networks' features"},
-    "distances": COUNTED
-    | {
+    "cka": {**COUNTED, "other": "the second client", "cka": "linear CKA of the two networks' features"},
+    "distances": {
+        **COUNTED,
         "inter": "mean distance of features of two classes",
         "intra": "of one class",
         "domains": "of one class, from two domains",
     },
-    "filters": LAYER
-    | SHOWN
-    | {
+    "filters": {
+        **LAYER, **SHOWN,
         "filter": "its number in the layer",
         "rank": "of the patch, from 1, the highest response",
         "response": "the filter's highest value on the image",
@@ -123,63 +115,47 @@ EVALUATED = {
         "patch": "[px * px * 3] bytes, RGB, row by row",
         "gradient": "the same of guided backpropagation: 128 is 0, the largest is 1 or 255",
     },
-    "spread": LAYER
-    | {"entries": "its weights", "deviation": "mean of their standard deviations over clients"},
-    "tsne": SHOWN | {"x": "place on the map, without a unit", "y": "the same"},
+    "spread": {**LAYER, "entries": "its weights", "deviation": "mean of their standard deviations over clients"},
+    "tsne": {**SHOWN, "x": "place on the map, without a unit", "y": "the same"},
     "confusion": {
         "classes": "names of the classes",
         "counts": "[C * C] images by label, then by the class that has the highest logit",
     },
-    "features": {
-        "sample": IMAGE["sample"],
-        "domain": IMAGE["domain"],
-        "label": IMAGE["label"],
-        "predicted": "the class that has the highest logit",
-        "feature": "[F] what the head sees, fp32",
-    },
+    "features": {**SHOWN, "feature": "[F] what the head sees, fp32"},
     "fdse": METRIC,
     "fedbn": METRIC,
-}
+}  # fmt: skip
 FRONT = {
     "method": "the row of the experiment's tables",
     "<axis>": "its value on each axis of the experiment, a column each: `target`, `seed`, ..",
 }
-NAMES = {"digest": RUN["digest"]}
-Columns = Mapping[str, Any]
+GATHERED = "results/metrics/<experiment>"
+RUN_FOLDER = "results/runs/<data set>/<method>/<target>/seed<k>/<digest>"
 
 
 def columns() -> str:
-    """The page."""
+    """A table of every file."""
     index = {"sample": "int32", **INDEX_TYPES}
     held = {"sample": "int32", "client": "int16"} | {
         name: INDEX_TYPES[name] for name in ("domain", "class", "label", "split")
     }
-    front = dict.fromkeys((*FRONT, *NAMES), "string")
-    run, gathered = (
-        "results/runs/<data set>/<method>/<target>/seed<k>/<digest>",
-        "results/metrics/<experiment>",
-    )
+    axes = dict.fromkeys(FRONT, "string")
+    front, named = {**axes, "digest": "string"}, FRONT | {"digest": RUN["digest"]}
+    evaluations = {name: _types(pa.schema(get("evaluations", name).columns)) for name in own("evaluations")}
     parts = [
-        HEAD,
         "## A run\n",
-        _section(f"{run}/metrics.parquet", _types(SCHEMA), PLACE | METRIC),
-        _section(f"{run}/timings.parquet", _types(SCHEMA), PLACE | METRIC | TIMING),
-        _section(f"{run}/statistics.parquet", _types(STATISTICS), PLACE | STATISTIC),
-        _section(f"{run}/diagnostics.parquet", _types(DIAGNOSTICS), DIAGNOSTIC),
+        _section(f"{RUN_FOLDER}/metrics.parquet", _types(SCHEMA), PLACE | METRIC),
+        _section(f"{RUN_FOLDER}/timings.parquet", _types(SCHEMA), PLACE | METRIC | TIMING),
+        _section(f"{RUN_FOLDER}/statistics.parquet", _types(STATISTICS), PLACE | STATISTIC),
+        _section(f"{RUN_FOLDER}/diagnostics.parquet", _types(DIAGNOSTICS), DIAGNOSTIC),
         "## Evaluations\n",
-        f"`{run}/evaluated/<evaluation>-<key>.parquet`, of all runs of an experiment `{gathered}.evaluated/<label>.parquet`, with the columns of\n"
-        f"`{gathered}.parquet` up to `digest` in front. Each begins with {', '.join(f'`{key}`' for key in KEYS)}, as `metrics.parquet`; then:\n",
-        *(_evaluation(name) for name in own("evaluations")),
+        f"`{RUN_FOLDER}/evaluated/<evaluation>-<key>.parquet`, of all runs of an experiment `{GATHERED}.evaluated/<label>.parquet`, with the columns of\n"
+        f"`{GATHERED}.parquet` up to `digest` in front. Each begins with {', '.join(f'`{key}`' for key in KEYS)}, as `metrics.parquet`; then:\n",
+        *(_section(name, types, EVALUATED[name]) for name, types in evaluations.items()),
         "## An experiment\n",
-        _section(f"{gathered}.parquet", front | _types(SCHEMA), FRONT | NAMES | PLACE | METRIC),
-        _section(
-            f"{gathered}.statistics.parquet", front | _types(STATISTICS), FRONT | NAMES | PLACE | STATISTIC
-        ),
-        _section(
-            f"{gathered}.runs.parquet",
-            {**dict.fromkeys(FRONT, "string"), **_types(RUNS)},
-            FRONT | RUN,
-        ),
+        _section(f"{GATHERED}.parquet", front | _types(SCHEMA), named | PLACE | METRIC),
+        _section(f"{GATHERED}.statistics.parquet", front | _types(STATISTICS), named | PLACE | STATISTIC),
+        _section(f"{GATHERED}.runs.parquet", axes | _types(RUNS), FRONT | RUN),
         "## Images\n",
         _section("data/prepared/<data set>/<px>-<recipe>/index.parquet", index, IMAGE),
         _section("data/partitions/<data set>/<recipe>.parquet", held, IMAGE),
@@ -195,19 +171,12 @@ def _types(schema: pa.Schema) -> dict[str, str]:
 def _type(kind: pa.DataType) -> str:
     if pa.types.is_list(kind):
         return f"[{_type(kind.value_type)}]"
-    return (
-        "struct"
-        if pa.types.is_struct(kind)
-        else {"double": "float64", "float": "float32", "halffloat": "float16"}.get(str(kind), str(kind))
-    )
+    if pa.types.is_struct(kind):
+        return "struct"
+    return {"double": "float64", "float": "float32", "halffloat": "float16"}.get(str(kind), str(kind))
 
 
-def _evaluation(name: str) -> str:
-    types = _types(pa.schema(get("evaluations", name).columns))
-    return _section(name, types, EVALUATED[name])
-
-
-def _section(title: str, types: Columns, meanings: Columns) -> str:
+def _section(title: str, types: dict[str, str], meanings: dict[str, str]) -> str:
     """A table of one file. Raises KeyError for a column without a meaning."""
     rows = [f"| `{name}` | {kind} | {meanings[name]} |" for name, kind in types.items()]
     return "\n".join([f"### `{title}`\n", "| column | type | what |", "|---|---|---|", *rows, ""])

@@ -21,34 +21,18 @@ from fedshift.planning.costs import floats
 from fedshift.spec.resolve import resolve
 from fedshift.testing.toys import finish, method, small, spec
 
-MANY = 100  # clients
-ROUND = 3  # from 1: what is sent once lies before
+MANY = 100  # clients, as the page has it
+ROUND = 3  # from 1, as the page has it: what is sent once lies before
+HEAD = """\
+| method | paper | average | bytes up | bytes down | state | passes / FedAvg | round / FedAvg |
+|---|---|---|---:|---:|---:|---:|---:|"""
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 from tests.methods.files import vectors_of  # noqa: E402
 
-HEAD = f"""# Methods
-
-Made by `make docs` from the registry, from `reference/presets`, from `benchmarks/methods.csv`, and from round {ROUND} of a small federation: three clients,
-`digits_cnn` at two classes, every method with its defaults.
-
-- Presets: a run has the defaults, then what its protocol sets for the method, on every data set and on its own, then what the preset
-  sets that its entry names. The file's comments tell where values are from.
-- Average: how the server weighs clients: by training images (size) or alike (uniform), as `federation.weights` says, here size, unless
-  the method says otherwise; or by a rule of the method's own (own).
-- Bytes: of one client in one round, each way.
-- State: what a run with {MANY} clients holds, in models: the global one, what clients keep, and slots (`fedshift.planning.costs`).
-- Passes and time: passes of images through networks in a round, and its seconds, over FedAvg's with the same network and images, the median of rounds in which
-  methods take turns: `python benchmarks/methods.py --csv` (`digits_cnn` at 32 px, 3 clients of 600 images, 2 epochs, bf16, one CPU thread). Making
-  rendered images is not in it.
-
-| method | paper | average | bytes up | bytes down | state | passes / FedAvg | round / FedAvg |
-|---|---|---|---:|---:|---:|---:|---:|
-"""
-
 
 def methods() -> str:
-    """One section for each method of the registry, after a table of all."""
+    """A table of all methods of the registry, then a section for each."""
     with (ROOT / "benchmarks" / "methods.csv").open(newline="") as file:
         measured = {row["method"]: row for row in csv.DictReader(file)}
     rounds: dict[str, Any] = {"federation": {"rounds": ROUND}, "evaluation": {"every": ROUND, "keep": "none"}}
@@ -56,8 +40,8 @@ def methods() -> str:
         name: finish(small(spec(method={"name": name}, **rounds), method(name))) for name in own("methods")
     }
     rows = [_row(name, federation, measured.get(name)) for name, federation in trained.items()]
-    text = HEAD + "\n".join([*rows, "", *(_section(name, one) for name, one in trained.items())])
-    return re.sub(r"\n{3,}", "\n\n", text)
+    sections = (_section(name, one) for name, one in trained.items())
+    return re.sub(r"\n{3,}", "\n\n", "\n".join([HEAD, *rows, "", *sections]))
 
 
 def _row(name: str, federation: Federation, measured: dict[str, str] | None) -> str:

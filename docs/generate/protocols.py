@@ -1,64 +1,120 @@
-"""docs/protocols.md: the settings of all protocols, what papers and released code say of them."""
+"""docs/protocols.md: the settings of all protocols, and those of their headline rows beside what paper and
+released code say of each.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sources import Beside, beside, headline, text
-
-from fedshift.experiments.protocols import Protocol, merge, protocol
+from fedshift.common.registry import get
+from fedshift.experiments.expand import expand
+from fedshift.experiments.protocols import Evidence, Protocol, merge, protocol
 from fedshift.experiments.protocols import protocols as every
-from fedshift.spec import parse
+from fedshift.experiments.schema import Experiment
+from fedshift.spec import RunSpec, Schedule, parse
+from fedshift.spec.resolve import complete
 from fedshift.storage.workspace import Workspace
 
-ROOT = Path(__file__).parents[2]
+WORKSPACE = Workspace(Path(__file__).parents[2])
+OPEN = ("data.dataset", "data.target", "evaluation.keep")  # a row's own, or what changes no number
+
+
+@dataclass(frozen=True)
+class Beside:
+    """One setting of one row: its value in our run, what paper and code say about it, each as text, "" for
+    nothing.
+    """
+
+    ours: str
+    paper: str
+    at: str
+    code: str
+    why: str
+
+    @property
+    def unexplained(self) -> bool:
+        """Ours is not what the paper says, or not what the code says where the paper is silent, and nothing
+        says why. What stands in brackets behind a value, " (..)", are words about it.
+        """
+        return self.ours != (self.paper or self.code).partition(" (")[0] and not self.why
 
 
 def protocols() -> str:
     """The resolved settings of all protocols side by side, then one section for each."""
-    known = {name: protocol(Workspace(ROOT), name) for name in every(Workspace(ROOT))}
-    resolved = {name: _settings(protocol) for name, protocol in known.items()}
-    head = [
-        "# Protocols\n",
-        "Made by `make docs` from `reference/protocols`. An experiment names a protocol and, where it has some, one of its presets",
-        "(`preset: released`); any protocol takes any data set and method. Below: resolved settings under `default`, before what is",
-        "particular to a data set. Then each protocol: what its presets change, and the resolved settings of its headline rows, the",
-        "paper's own method on the data sets of its tables, beside what the paper says, where, and what its released code does. A",
-        "value alone holds for all data sets of the row. A setting follows the paper, the code where the paper is silent, and else the",
-        "last column says why not; a test holds every row against this.\n",
-        f"| setting | {' | '.join(known)} |",
-        "|---" * (len(known) + 1) + "|",
+    known = {name: protocol(WORKSPACE, name) for name in every(WORKSPACE)}
+    resolved = {name: settings(_open(protocol), protocol) for name, protocol in known.items()}
+    keys = dict.fromkeys(key for values in resolved.values() for key in values)
+    rows = [_row(key, *(values[key] for values in resolved.values())) for key in keys]
+    sections = (_protocol(name, protocol, known.get(protocol.base)) for name, protocol in known.items())
+    return "\n".join([_row("setting", *known), "|---" * (len(known) + 1) + "|", *rows, "", *sections])
+
+
+def headline(name: str) -> dict[str, RunSpec]:
+    """The resolved run of the paper's own method on each data set of its tables, the first domain held out
+    where one is.
+    """
+    known, specs = protocol(WORKSPACE, name), {}
+    for method, datasets in known.headline.items():
+        for dataset in datasets:
+            target = get("datasets", dataset).domains[0] if known.holds_out else None
+            keys = {
+                "name": name, "title": known.title, "protocol": name, "methods": {method: None},
+                "axes": {"data.dataset": [dataset], "target": [target], "seed": known.seeds[:1]},
+            }  # fmt: skip
+            (cell,) = expand(WORKSPACE, Experiment.model_validate(keys))
+            specs[dataset] = cell.spec
+    return specs
+
+
+def settings(spec: RunSpec, known: Protocol) -> dict[str, str]:
+    """Every setting of a run and of its protocol's reports as text, the method's parameters at their
+    defaults included.
+    """
+    whole = complete(spec)
+    values: dict[str, Any] = {f"data.prepare.{key}": value for key, value in whole.data.prepare}
+    for block in ("data", "partition", "model", "local", "federation", "evaluation"):
+        values |= {f"{block}.{key}": value for key, value in getattr(whole, block) if key != "prepare"}
+    values["model.params"] = spec.model.params
+    if whole.partition.split == "official":
+        values["partition.fractions"] = "the lists'"
+    values |= {"select": known.select, "seeds": known.seeds or "the experiment's", "ddof": known.ddof}
+    values |= {f"method.params.{key}": value for key, value in whole.method.params.items()}
+    return {key: _text(value) for key, value in values.items() if key not in OPEN}
+
+
+def beside(spec: RunSpec, known: Protocol) -> dict[str, Beside]:
+    """Every setting of a headline row beside what its paper and code say; settings with nothing on either
+    side are left out.
+    """
+
+    def of(value: Any) -> str:
+        if isinstance(value, dict):
+            value = value.get(spec.data.dataset, value.get("*"))
+        return "" if value is None else _text(value)
+
+    found = {}
+    for key, value in settings(spec, known).items():
+        if value != "none" or key in known.sources:
+            source = known.sources.get(key, Evidence())
+            found[key] = Beside(value, of(source.paper), source.at, of(source.code), of(source.why))
+    return found
+
+
+def flat(part: dict[str, Any], above: str = "") -> str:
+    """A partial spec as `local.epochs: 5, ...`."""
+    inner = [
+        flat(value, f"{above}{key}.") if isinstance(value, dict) and value else f"`{above}{key}: {value}`"
+        for key, value in part.items()
     ]
-    rows = [_row(key, *(values[key] for values in resolved.values())) for key in resolved["fdse"]]
-    return "\n".join(
-        [
-            *head,
-            *rows,
-            "",
-            *(_protocol(name, protocol, known.get(protocol.base)) for name, protocol in known.items()),
-        ]
-    )
+    return ", ".join(inner)
 
 
-def _settings(protocol: Protocol) -> dict[str, str]:
-    """Setting -> value as text, of a run with data set and method left open."""
+def _open(protocol: Protocol) -> RunSpec:
+    """A run of a protocol with data set and method left open."""
     open_choices = {"data": {"dataset": "digits"}, "method": {"name": "fedavg"}}
-    run = parse(merge(protocol.settings("", "default", "docs"), open_choices), protocol.title)
-    values: dict[str, Any] = {
-        f"{block}.{key}": value
-        for block in ("data", "partition", "model", "local", "federation", "evaluation")
-        for key, value in getattr(run, block)
-    }
-    prepare = values.pop("data.prepare")
-    del values["data.dataset"], values["data.release"], values["data.target"]
-    values = {"data.prepare.px": prepare.px, **values}
-    values |= {
-        "select": protocol.select,
-        "seeds": protocol.seeds or "the experiment's",
-        "ddof": protocol.ddof,
-    }
-    return {key: text(value) for key, value in values.items()}
+    return parse(merge(protocol.settings("", "default", "docs"), open_choices), protocol.title)
 
 
 def _row(*entries: str) -> str:
@@ -70,10 +126,8 @@ def _protocol(name: str, protocol: Protocol, base: Protocol | None) -> str:
     if base is None:
         lines += [f"On `{dataset}`: {flat(part)}.\n" for dataset, part in protocol.datasets.items()]
         for preset, parts in protocol.presets.items():
-            parts_by_dataset = (
-                f"{flat(part)}{'' if on == '*' else f' (`{on}`)'}" for on, part in parts.items()
-            )
-            lines.append(f"Preset `{preset}`: {'; '.join(parts_by_dataset)}.\n")
+            by_dataset = (f"{flat(part)}{'' if on == '*' else f' (`{on}`)'}" for on, part in parts.items())
+            lines.append(f"Preset `{preset}`: {'; '.join(by_dataset)}.\n")
     else:
         lines.append(f"All else, data sets and presets too, as in [{protocol.base}](#{protocol.base}).\n")
     lines += _headline(name, protocol, base)
@@ -82,7 +136,7 @@ def _protocol(name: str, protocol: Protocol, base: Protocol | None) -> str:
 
 def _headline(name: str, protocol: Protocol, base: Protocol | None) -> list[str]:
     """The settings of a protocol's headline rows beside what was said; of one that changes another, those that it changes."""
-    rows = {dataset: beside(spec, protocol) for dataset, spec in headline(Workspace(ROOT), name).items()}
+    rows = {dataset: beside(spec, protocol) for dataset, spec in headline(name).items()}
     if not rows:
         return []
     keys = list(dict.fromkeys(key for row in rows.values() for key in row))
@@ -105,10 +159,16 @@ def _by_dataset(rows: dict[str, dict[str, Beside]], key: str, field: str) -> str
     return "; ".join(f"{', '.join(names)}: {value}" for value, names in alike.items() if value)
 
 
-def flat(part: dict[str, Any], above: str = "") -> str:
-    """A partial spec as `local.epochs: 5, ...`."""
-    inner = [
-        flat(value, f"{above}{key}.") if isinstance(value, dict) and value else f"`{above}{key}: {value}`"
-        for key, value in part.items()
-    ]
-    return ", ".join(inner)
+def _text(value: Any) -> str:
+    """A value of a setting in few words: a schedule by its kind, a mapping without braces, "none" for null
+    and for nothing in it.
+    """
+    if isinstance(value, Schedule):
+        by = {"exponential": f" {value.gamma}", "step": f" {value.gamma} every {value.step}"}
+        kind = f"{value.kind}{by.get(value.kind, '')}"
+        return kind if value.kind == "constant" else f"{kind}, per {value.unit}"
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_text(inner)}" for key, inner in value.items()) or "none"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value)) or "none"
+    return "none" if value is None else str(round(value, 6) if isinstance(value, float) else value)

@@ -1,7 +1,7 @@
 """Results that pages show: tables and figures of an experiment, kept in docs/results with where they come from.
 
-`python docs/generate --keep demo` copies them from results/ and notes commit, machine and digests; between the lines
-`<!-- results: demo/summary -->` and `<!-- end -->` a page then holds that table, and `make docs` writes it there anew.
+`python docs/generate --keep demo` copies them from results/ and notes commit, machine and digests; the block
+`<!-- results: demo/summary -->` of a page then has that table.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from fedshift.analysis.collected import ARCHIVE, beside
 from fedshift.analysis.page import piped
-from fedshift.archive import listing, store
+from fedshift.archive import store
 from fedshift.archive.file import Archived
 from fedshift.common.files import sha256
 from fedshift.common.parquet import read_parquet
@@ -29,20 +30,16 @@ from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
 
 ROOT = Path(__file__).parents[2]
+WORKSPACE = Workspace(ROOT)
 KEPT = ROOT / "docs" / "results"
-BLOCK = re.compile(r"(<!-- results: ([\w/]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-def filled(page: Path) -> str:
-    """The text of a page whose blocks hold the kept tables, each with the commit and the machine that made it."""
-    return BLOCK.sub(lambda block: f"{block[1]}{_with_source(block[2])}\n{block[3]}", page.read_text())
-
-
-def _with_source(name: str) -> str:
+def kept(name: str) -> str:
+    """A kept table, with the commit and the machine that made it."""
     source = json.loads((KEPT / Path(name).parent / "source.json").read_text())
     lines = (KEPT / f"{name}.md").read_text().splitlines()
     table = "\n".join(line for line in lines if line.startswith("|"))
-    return f"Made by `{source['commit']}` on {source['machine']} (`{source['command']}`):\n\n{table}\n"
+    return f"Made by `{source['commit']}` on {source['machine']} (`{source['command']}`):\n\n{table}"
 
 
 def stale() -> list[str]:
@@ -57,9 +54,9 @@ def stale() -> list[str]:
 
 def of_the_archive() -> list[str]:
     """The kept experiments whose tables the archive alone made."""
-    sources = {path.parent.relative_to(KEPT).as_posix(): path for path in sorted(KEPT.glob("**/source.json"))}
-    made = ((name, json.loads(path.read_text())["command"]) for name, path in sources.items())
-    return [name for name, command in made if command == f"fedshift table {name}"]
+    made = {path: json.loads(path.read_text())["command"] for path in sorted(KEPT.glob("**/source.json"))}
+    names = {path.parent.relative_to(KEPT).as_posix(): command for path, command in made.items()}
+    return [name for name, command in names.items() if command == f"fedshift table {name}"]
 
 
 def make(experiment: str) -> None:
@@ -76,7 +73,7 @@ def make(experiment: str) -> None:
 def keep(experiment: str) -> None:
     """Copy the tables and figures of an experiment from results/ to docs/results/<experiment>, with where they come from."""
     tables, drawn = (ROOT / "results" / kind / experiment for kind in ("tables", "figures"))
-    listed = [drawn / f"{name}.png" for name in figures(load(Workspace(ROOT), experiment))]
+    listed = [drawn / f"{name}.png" for name in figures(load(WORKSPACE, experiment))]
     folder = KEPT / experiment
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -85,8 +82,8 @@ def keep(experiment: str) -> None:
     for dataset, picture in _domains(experiment).items():
         shutil.copy(picture, folder / f"{dataset}.png")
     if archived := _archived(experiment):
-        lines = [listing.COLUMNS, *listing.rows(archived)]
-        text = piped(lines, ["---", *["---:"] * (len(listing.COLUMNS) - 1)])
+        lines = [store.COLUMNS, *store.listed(archived)]
+        text = piped(lines, ["---", *["---:"] * (len(store.COLUMNS) - 1)])
         (folder / "runs.md").write_text(f"# Archived runs of {experiment}\n\n{text}\n")
     made_by, _, differs = commit(ROOT).partition(" ")
     source = {
@@ -98,32 +95,36 @@ def keep(experiment: str) -> None:
     (folder / "source.json").write_text(json.dumps(source, indent=1) + "\n")
 
 
+def _runs(experiment: str, *columns: str) -> list[dict[str, Any]]:
+    """Columns of the collected runs of an experiment, a dictionary each."""
+    path = beside(WORKSPACE.metrics(experiment), "runs")
+    rows: list[dict[str, Any]] = read_parquet(path, columns=[*columns]).to_pylist()
+    return rows
+
+
 def _archived(experiment: str) -> list[Archived]:
     """The archived runs that its tables were made from."""
-    table = read_parquet(beside(Workspace(ROOT).metrics(experiment), "runs"), columns=["digest", "source"])
-    digests = {row["digest"] for row in table.to_pylist() if row["source"] == ARCHIVE}
-    return [one for one in store.files(Workspace(ROOT)) if one.digest in digests]
+    digests = {run["digest"] for run in _runs(experiment, "digest", "source") if run["source"] == ARCHIVE}
+    return [one for one in store.files(WORKSPACE) if one.digest in digests]
 
 
 def _command(experiment: str) -> str:
     """What made the tables: from the archive alone where nothing was trained here."""
     if experiment == "demo":
         return "make demo"
-    table = read_parquet(beside(Workspace(ROOT).metrics(experiment), "runs"), columns=["state", "source"])
-    sources = {row["source"] for row in table.to_pylist() if row["state"] == "finished"}
-    return f"fedshift table {experiment}" if sources == {ARCHIVE} else f"fedshift run {experiment}"
+    runs = _runs(experiment, "state", "source")
+    alone = {run["source"] for run in runs if run["state"] == "finished"} == {ARCHIVE}
+    return f"fedshift {'table' if alone else 'run'} {experiment}"
 
 
 def _domains(experiment: str) -> dict[str, Path]:
     """Data set -> the picture of its domains that lies beside the images of the experiment's runs. Embedded data sets alone: the images of
     others may not be passed on.
     """
-    workspace = Workspace(ROOT)
-    runs = read_parquet(beside(workspace.metrics(experiment), "runs"), columns=["spec"])["spec"].to_pylist()
-    sources = [RunSpec.model_validate_json(spec).data for spec in runs]
-    pictures = {data.dataset: workspace.prepared(data.prepared_name).with_suffix(".png") for data in sources}
-    embedded = {name: picture for name, picture in pictures.items() if get("datasets", name).embedded}
-    return {name: picture for name, picture in embedded.items() if picture.exists()}
+    sources = [RunSpec.model_validate_json(run["spec"]).data for run in _runs(experiment, "spec")]
+    embedded = [data for data in sources if get("datasets", data.dataset).embedded]
+    pictures = {data.dataset: WORKSPACE.prepared(data.prepared_name).with_suffix(".png") for data in embedded}
+    return {name: picture for name, picture in pictures.items() if picture.exists()}
 
 
 def _processor() -> str:

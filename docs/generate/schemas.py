@@ -11,39 +11,33 @@ import json
 from pathlib import Path
 from typing import Any
 
-from parameters import KINDS, parameters
-from pydantic import TypeAdapter
+from settings import FILES, KINDS, parameters
 
 from fedshift.common.registry import get, own
-from fedshift.experiments.protocols import Preset, Protocol, protocols
-from fedshift.experiments.schema import Experiment
-from fedshift.planning.cluster import Cluster
-from fedshift.planning.request import Request
+from fedshift.experiments.protocols import protocols
 from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
 
-ROOT = Path(__file__).parents[2]
+WORKSPACE = Workspace(Path(__file__).parents[2])
 Schema = dict[str, Any]
 OPEN_KEYS = r"^((method|model|partition)\.params|partition\.modify)(\.|$)"
-OWNERS = {
-    "Method": ("methods", "name"),
-    "Model": ("models", "name"),
-    "Partition": ("partitions", "scheme"),
-}
 SPEC = {"$ref": "#/$defs/Spec"}
+VALUES: Schema = {"type": "array", "minItems": 1}
 LABELLED_BY_DATA_SET = {"type": "object", "additionalProperties": SPEC}
 ALL = {"const": "all", "description": "every domain of the run's data set; the seeds that the protocol names"}
 
 
 def schema(kind: str) -> str:
     """The text of schemas/<kind>.json."""
-    definition = {
-        "experiment": _experiment,
-        "protocol": _protocol,
-        "preset": _preset,
-        "params": _params,
-        "cluster": _cluster,
-    }[kind]()
+    definition = FILES[kind]()
+    if of_runs := {"experiment": _experiment, "protocol": _protocol, "preset": _preset}.get(kind):
+        defs = {**definition.pop("$defs"), **_spec()}
+        of_runs(definition, defs, definition["properties"])
+        definition["$defs"] = defs
+    else:
+        definition["additionalProperties"] = False
+    if kind == "params":
+        definition["properties"]["experiments"]["minItems"] = 1
     head = {"$schema": "http://json-schema.org/draft-07/schema#", "title": f"fedshift: {kind}"}
     return json.dumps(head | _draft7(definition), indent=1, ensure_ascii=False) + "\n"
 
@@ -70,8 +64,9 @@ def _spec() -> dict[str, Schema]:
     known = {kind: parameters(kind) for kind in KINDS}
     for block in blocks.values():
         block.pop("required", None)
-    for name in ("Method", "Model", "Partition"):
-        _by_name(blocks[name], *OWNERS[name])
+    _by_name(blocks["Method"], "methods", "name")
+    _by_name(blocks["Model"], "models", "name")
+    _by_name(blocks["Partition"], "partitions", "scheme")
     _completed(blocks["Data"], "dataset", own("datasets"))
     modifiers = {name: {"$ref": f"#/$defs/modifiers.{name}"} for name in known["modifiers"]}
     blocks["Partition"]["properties"]["modify"]["properties"] = modifiers
@@ -98,19 +93,15 @@ def _completed(block: Schema, key: str, names: tuple[str, ...]) -> None:
     words["anyOf"] = [{"enum": [*names]}, {"type": words.pop("type")}]
 
 
-def _experiment() -> Schema:
-    definition = Experiment.model_json_schema()
-    defs, keys = {**definition.pop("$defs"), **_spec()}, definition["properties"]
+def _experiment(definition: Schema, defs: Schema, keys: Schema) -> None:
     adapting = [name for name in own("evaluations") if get("evaluations", name).adapts]
     _by_name(defs["Adapt"], "evaluations", "name", tuple(adapting))
     del keys["name"]
     definition["required"].remove("name")
-    _completed(definition, "protocol", tuple(protocols(Workspace(ROOT))))
+    _completed(definition, "protocol", tuple(protocols(WORKSPACE)))
     keys["spec"] |= SPEC
-    preset = {
-        "type": "string",
-        "description": "A preset of the row's method (reference/presets/<method>.yaml).",
-    }
+    described = "A preset of the row's method (reference/presets/<method>.yaml)."
+    preset = {"type": "string", "description": described}
     defs["Row"] = {**defs["Spec"], "properties": {"preset": preset, **defs["Spec"]["properties"]}}
     row = {"anyOf": [{"$ref": "#/$defs/Row"}, {"type": "null"}]}
     keys["methods"] = {
@@ -130,14 +121,12 @@ def _experiment() -> Schema:
         name: {"anyOf": [{"$ref": f"#/$defs/evaluations.{name}"}, {"type": "null"}]}
         for name in own("evaluations")
     }
-    return {**definition, "$defs": defs}
 
 
 def _searched(block: Schema, *more: Schema) -> None:
     """Complete a mapping of dotted keys to what is searched: a list of values, or the long form."""
-    values = {"type": "array", "minItems": 1}
     block["propertyNames"] = {"anyOf": [{"enum": [*settings()]}, {"pattern": OPEN_KEYS}]}
-    block["additionalProperties"] = {"anyOf": [values, {"$ref": "#/$defs/Space"}, *more]}
+    block["additionalProperties"] = {"anyOf": [VALUES, {"$ref": "#/$defs/Space"}, *more]}
 
 
 def _listed(block: Schema, kind: str) -> None:
@@ -154,18 +143,15 @@ def _unnamed(method: str) -> Schema:
 
 
 def _axes() -> Schema:
-    values: Schema = {"type": "array", "minItems": 1}
-    own_words = {"anyOf": [values, ALL]}
+    own_words = {"anyOf": [VALUES, ALL]}
     return {
-        "properties": {**dict.fromkeys(settings(), values), "target": own_words, "seed": own_words},
-        "patternProperties": {OPEN_KEYS: values},
+        "properties": {**dict.fromkeys(settings(), VALUES), "target": own_words, "seed": own_words},
+        "patternProperties": {OPEN_KEYS: VALUES},
         "additionalProperties": {"$ref": "#/$defs/AxisValues"},
     }
 
 
-def _protocol() -> Schema:
-    definition = Protocol.model_json_schema()
-    defs, keys = {**definition.pop("$defs"), **_spec()}, definition["properties"]
+def _protocol(definition: Schema, defs: Schema, keys: Schema) -> None:
     keys["spec"] |= SPEC
     keys["datasets"] |= LABELLED_BY_DATA_SET
     keys["presets"]["additionalProperties"] = LABELLED_BY_DATA_SET
@@ -174,28 +160,16 @@ def _protocol() -> Schema:
     words = [*settings(), "select", "seeds", "ddof"]
     keys["sources"]["propertyNames"] = {"anyOf": [{"enum": words}, {"pattern": OPEN_KEYS}]}
     definition["required"].remove("spec")
-    return {**definition, "anyOf": [{"required": ["spec"]}, {"required": ["base"]}], "$defs": defs}
+    definition["anyOf"] = [{"required": ["spec"]}, {"required": ["base"]}]
 
 
-def _preset() -> Schema:
-    definition = Preset.model_json_schema()
-    defs, keys = {**definition.pop("$defs"), **_spec()}, definition["properties"]
+def _preset(definition: Schema, defs: Schema, keys: Schema) -> None:
     keys["presets"]["additionalProperties"] = LABELLED_BY_DATA_SET
-    keys["grid"]["propertyNames"] = {"enum": ["*", *protocols(Workspace(ROOT))]}
+    keys["grid"]["propertyNames"] = {"enum": ["*", *protocols(WORKSPACE)]}
     _searched(keys["grid"]["additionalProperties"])
     by_protocol = {"description": 'Data set, or "*" for all -> which settings differ under this protocol.'}
-    keys |= dict.fromkeys(protocols(Workspace(ROOT)), LABELLED_BY_DATA_SET | by_protocol)
-    return {**definition, "additionalProperties": False, "$defs": defs}
-
-
-def _params() -> Schema:
-    definition = TypeAdapter(Request).json_schema()
-    definition["properties"]["experiments"]["minItems"] = 1
-    return {**definition, "additionalProperties": False}
-
-
-def _cluster() -> Schema:
-    return {**TypeAdapter(Cluster).json_schema(), "additionalProperties": False}
+    keys |= dict.fromkeys(protocols(WORKSPACE), LABELLED_BY_DATA_SET | by_protocol)
+    definition["additionalProperties"] = False
 
 
 def _draft7(value: Any) -> Any:

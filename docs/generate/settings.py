@@ -1,86 +1,33 @@
-"""docs/settings.md: all keys of all configuration files, made from the models that read them."""
+"""docs/settings.md: all keys of all configuration files, made from the models that read them; parameters of methods,
+networks, schemes, modifiers and evaluations from their `Params`, whose docstrings describe them.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
-from parameters import parameters
 from pydantic import TypeAdapter
 
+from fedshift.common.registry import get, own
 from fedshift.experiments.protocols import Preset, Protocol
 from fedshift.experiments.schema import Experiment
 from fedshift.planning.cluster import Cluster
 from fedshift.planning.request import Request
 from fedshift.spec import RunSpec
 
-ROOT = Path(__file__).parents[2]
 Schema = dict[str, Any]
-OPENING = """# Settings
-
-Made by `make docs` from the models that read the files: a key that is not below is refused, with the nearest
-that is. The same models make `schemas/*.json`: an editor with a YAML language server completes and checks a file
-whose first line names its schema, as every file here does. The examples below are read by a test.
-"""
-RUN = """## A run
-
-What is below `spec` in experiments and protocols, below a row of `methods`, and in presets is a part of a run's
-specification: any of these keys, nested (`local: {lr: 0.1}`). In `axes`, `grid` and `sources` a key is written
-with dots (`local.lr`). Parts are merged in the order that [add-an-experiment.md](add-an-experiment.md) tells; what
-no part sets has its default. A key without a default must be set by one of them.
-"""
-EXAMPLES = {
-    "experiment": (
-        "experiments/proximal.yaml",
-        """title: "FedProx's weight of the proximal term on digits"
-protocol: small_batches
-methods:
-  fedavg:
-  fedprox:
-  fedprox-tuned: {preset: tuned, method: {name: fedprox}}
-axes:
-  target: all                                         # every domain in turn
-  rate: {key: local.lr, values: [0.05, 0.1]}          # a name of your own
-  local.epochs: [1, 2]                                # or the dotted key alone
-  seed: [0, 1]
-only: {fedprox: {local.epochs: [2]}}
-tables:
-  rates: {title: "Accuracy (%) by learning rate", columns: [rate], metrics: [id, ood]}
-""",
-    ),
-    "protocol": (
-        "reference/protocols/small_batches.yaml",
-        """title: "Digits with small batches and momentum"
-base: digits
-spec: {local: {batch: 8, momentum: 0.5, schedule: {kind: step, step: 4, gamma: 0.5}}}
-seeds: [0, 1, 2]
-select: best_first
-""",
-    ),
-    "preset": (
-        "reference/presets/fedprox.yaml",
-        """digits:
-  "*": {method: {params: {mu: 0.1}}}
-presets:
-  tuned:
-    "*": {local: {weight_decay: 0.0001}}
-    digits: {method: {params: {mu: 0.001}}}
-grid:
-  digits: {method.params.mu: [0.001, 0.01, 0.1]}
-  "*": {method.params.mu: {low: 0.0001, high: 1.0, guess: "no paper says"}}
-""",
-    ),
-    "params": ("params.yaml", "experiments: [proximal]\npack: 5\ndevice: cpu\n"),
-    "cluster": ("slurm/cluster.yaml", "slurm_partition: gpu\nslurm_account: vision\n"),
-}
-FILES: dict[str, tuple[str, Callable[[], dict[str, Any]]]] = {
-    "experiment": ("## An experiment: `experiments/**/*.yaml`", Experiment.model_json_schema),
-    "protocol": ("## A protocol: `reference/protocols/*.yaml`", Protocol.model_json_schema),
-    "preset": ("## A preset: `reference/presets/<method>.yaml`", Preset.model_json_schema),
-    "params": ("## `params.yaml`", TypeAdapter(Request).json_schema),
-    "cluster": ("## `slurm/cluster.yaml`", TypeAdapter(Cluster).json_schema),
+KINDS = ("methods", "models", "partitions", "modifiers", "evaluations")
+FILES: dict[str, Callable[[], Schema]] = {
+    "experiment": Experiment.model_json_schema,
+    "protocol": Protocol.model_json_schema,
+    "preset": Preset.model_json_schema,
+    "params": TypeAdapter(Request).json_schema,
+    "cluster": TypeAdapter(Cluster).json_schema,
 }
 PROTOCOL = (
     "| `<protocol>.<data set>` | part of a run | `{}` | "
@@ -94,33 +41,69 @@ TYPES = {
     "integer": "whole number",
     "number": "number",
 }
-OWNERS = (
-    ("methods", "Hyper-parameters, `method.params`"),
-    ("models", "Parameters of networks, `model.params`"),
-    ("partitions", "Parameters of schemes, `partition.params`"),
-    ("modifiers", "Parameters of modifiers, `partition.modify.<name>`"),
-    ("evaluations", "Parameters of evaluations: `evaluations`, and `adapt.<row>.params` of those that adapt"),
-)
 
 
-def settings() -> str:
-    """The page: a run's keys, the parameters of what it names, then one section for each kind of file."""
-    parts = [OPENING, RUN, *_table(RunSpec.model_json_schema())]
-    for kind, title in OWNERS:
-        parts += [f"### {title}\n", *_parameters(parameters(kind))]
-    for kind, (title, make) in FILES.items():
-        parts += [f"{title}\n", *_section(kind, make())]
-    return "\n".join(parts)
+def run() -> str:
+    """A table of a run's keys."""
+    return "\n".join(_table(RunSpec.model_json_schema()))
 
 
-def _section(kind: str, schema: Schema) -> Iterator[str]:
-    path, text = EXAMPLES[kind]
-    up = "../" * path.count("/")
-    yield f"{' '.join(schema['description'].split())}\n"
-    yield f"`{path}`:\n"
-    yield f"```yaml\n# yaml-language-server: $schema={up}schemas/{kind}.json\n{text}```\n"
+def file(kind: str) -> str:
+    """What a kind of file is, and a table of its keys."""
+    schema = FILES[kind]()
     schema.get("properties", {}).pop("name", None)
-    yield from _table(schema, [PROTOCOL] if kind == "preset" else [])
+    about = " ".join(schema["description"].split())
+    return "\n".join([f"{about}\n", *_table(schema, [PROTOCOL] if kind == "preset" else [])])
+
+
+def of(kind: str) -> str:
+    """A table of the parameters of all plug-ins of a kind."""
+    known = parameters(kind)
+    rows = ["| of | parameter | type or values | default | meaning |", "|---|---|---|---|---|"]
+    for name, schema in known.items():
+        for key, inner in schema.get("properties", {}).items():
+            rows.append(f"| `{name}` {_row(key, inner, key in schema.get('required', ()))}")
+    if without := [f"`{name}`" for name, schema in known.items() if not schema.get("properties")]:
+        rows.append(f"\nWithout parameters: {', '.join(without)}.")
+    return "\n".join(rows)
+
+
+def parameters(kind: str) -> dict[str, dict[str, Any]]:
+    """Name -> the JSON schema of its parameters, of all of a kind that come with fedshift."""
+    return {name: _schema(get(kind, name).Params) for name in own(kind)}
+
+
+def _schema(params: type) -> dict[str, Any]:
+    schema = TypeAdapter(params).json_schema()
+    meanings = _meanings(params)
+    for name, inner in schema.get("properties", {}).items():
+        inner.setdefault("description", meanings.get(name, ""))
+    return {**schema, "additionalProperties": False}
+
+
+def _meanings(params: type) -> dict[str, str]:
+    """What the docstrings say of each parameter: `name, name: meaning; name: meaning.`, else the clause that
+    has `name` in backticks.
+    """
+    names = [field.name for field in dataclasses.fields(params)]
+    parts = [base for base in params.__mro__ if dataclasses.is_dataclass(base)]
+    text = " ".join(" ".join(inspect.cleandoc(part.__doc__ or "").split()) for part in parts)
+    name = rf"`?(?:{'|'.join(names)})\b`?(?: \([^)]*\))?"
+    pieces = re.split(rf"(?:^|(?<=[;.:] ))({name}(?:(?:, | and ){name})*): ", text) if names else []
+    meanings: dict[str, str] = {}
+    for group, meaning in zip(pieces[1::2], pieces[2::2], strict=True):
+        for word in re.findall(r"\w+", re.sub(r"\([^)]*\)", "", group)):
+            meanings.setdefault(word, _sentence(meaning))
+    for clause in re.split(r"[;.] ", text):
+        for word in re.findall(r"`(\w+)`", clause):
+            meanings.setdefault(word, re.sub(rf"^{name}(?:, {name})*: ", "", clause).rstrip(" ;."))
+    return {word: meaning for word, meaning in meanings.items() if word in names}
+
+
+def _sentence(meaning: str) -> str:
+    """The first sentence: what follows is of all parameters."""
+    first = re.split(r"\. (?=[A-Z][a-z])", meaning)[0]
+    return first.rstrip(" ;.").replace("see above", "see docs/methods.md")
 
 
 def _table(schema: Schema, first: Iterable[str] = ()) -> Iterator[str]:
@@ -128,7 +111,6 @@ def _table(schema: Schema, first: Iterable[str] = ()) -> Iterator[str]:
     yield "|---|---|---|---|"
     yield from first
     yield from _rows(schema, schema.get("$defs", {}), "")
-    yield ""
 
 
 def _rows(block: Schema, defs: dict[str, Schema], prefix: str) -> Iterator[str]:
@@ -177,14 +159,3 @@ def _type(schema: Schema) -> str:
     signs = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
     limits = ", ".join(f"{sign} {schema[word]}" for word, sign in signs.items() if word in schema)
     return f"{kind} {limits}".rstrip()
-
-
-def _parameters(known: dict[str, Schema]) -> Iterator[str]:
-    yield "| of | parameter | type or values | default | meaning |"
-    yield "|---|---|---|---|---|"
-    for name, schema in known.items():
-        for key, inner in schema.get("properties", {}).items():
-            yield f"| `{name}` {_row(key, inner, key in schema.get('required', ()))}"
-    if without := [f"`{name}`" for name, schema in known.items() if not schema.get("properties")]:
-        yield f"\nWithout parameters: {', '.join(without)}."
-    yield ""

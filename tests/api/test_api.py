@@ -102,11 +102,11 @@ def _columns_are_those_of_the_page(home: Path, run: fedshift.Run) -> None:
 
 @pytest.mark.slow
 def test_the_examples_of_the_functions_run(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from fedshift.api import finished, images, runs
+    from fedshift.api import images, runs
 
     monkeypatch.chdir(home)
     finder, runner = doctest.DocTestFinder(), doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
-    for function in (images.load_data, runs.run, runs.load_run, finished.evaluate):
+    for function in (images.load_data, runs.run, runs.load_run, runs.evaluate):
         (example,) = finder.find(function, function.__name__, globs={"fedshift": fedshift})
         assert example.examples
         example.source = None

@@ -77,12 +77,6 @@ def test_another_class_may_differ_by_the_noise(
     assert ("within" if passed else "beyond") in str(result)
 
 
-def test_another_model_of_cpu_is_another_class(run: RunDirectory, archived: Archived) -> None:
-    other = with_summary(archived, lambda summary: summary["environment"].update(cpu_model="Maker 1 2"))
-    result = compare(run, with_table(other, METRICS, lambda table: lower(table, 1)))
-    assert not result.same_class and result.passed
-
-
 def test_what_was_resumed_on_another_class_is_of_none(run: RunDirectory, archived: Archived) -> None:
     """Where it was resumed nobody knows."""
     resumed = {"earlier": ["cpu AVX2, threads: 1"]}

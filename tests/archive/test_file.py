@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from fedshift.archive import file, pack, store
+from fedshift.archive import store
 from fedshift.archive.file import INDEX, METRICS, STATISTICS, SUMMARY, Archived, read
 from fedshift.common.errors import FedshiftError
 from fedshift.storage.workspace import Workspace
@@ -31,16 +31,8 @@ def test_the_same_run_gives_the_same_bytes(here: Workspace, archived: Archived) 
     run = store.unpacked(here, archived)
     elsewhere = run.path.parents[2] / run.name
     shutil.copytree(run.path, elsewhere)
-    again = pack.pack(here, type(run)(elsewhere))
+    again = store.pack(here, type(run)(elsewhere))
     assert again.path == archived.path and again.data == archived.path.read_bytes() == archived.data
-
-
-def test_any_member_can_be_read_by_common_tools(archived: Archived) -> None:
-    with zipfile.ZipFile(archived.path) as whole:
-        assert whole.namelist()[0] == INDEX and whole.testzip() is None
-        index = json.loads(whole.read(INDEX))
-        assert {*index["files"]} == {*whole.namelist()} - {INDEX}
-        assert json.loads(whole.read(SUMMARY))["method"] == "fedbn"
 
 
 def test_a_flipped_byte_is_refused_wherever_it_is(archived: Archived) -> None:
@@ -53,11 +45,12 @@ def test_a_flipped_byte_is_refused_wherever_it_is(archived: Archived) -> None:
             read(archived.path)
 
 
-@pytest.mark.parametrize("kept", [0, 1, 100, 5000])
-def test_a_file_that_was_cut_off_is_refused(archived: Archived, kept: int) -> None:
-    archived.path.write_bytes(archived.path.read_bytes()[:kept])
-    with pytest.raises(FedshiftError, match="is not a whole ZIP file"):
-        read(archived.path)
+def test_a_file_that_was_cut_off_is_refused(archived: Archived) -> None:
+    whole = archived.path.read_bytes()
+    for kept in (0, 1, 100, 5000):
+        archived.path.write_bytes(whole[:kept])
+        with pytest.raises(FedshiftError, match="is not a whole ZIP file"):
+            read(archived.path)
 
 
 def zipped(path: Path, members: dict[str, bytes], compression: int = zipfile.ZIP_STORED) -> None:
@@ -88,14 +81,12 @@ def test_a_doctored_member_is_named(archived: Archived, changed: dict[str, bytes
     assert f"{archived.path}: " in str(error.value) and said in str(error.value)
 
 
-def test_a_member_that_is_missing_is_named(archived: Archived) -> None:
-    zipped(archived.path, {name: data for name, data in members(archived).items() if name != STATISTICS})
+def test_a_member_that_is_missing_or_compressed_is_named(archived: Archived) -> None:
+    every = members(archived)
+    zipped(archived.path, {name: data for name, data in every.items() if name != STATISTICS})
     with pytest.raises(FedshiftError, match=f"{STATISTICS}: is not there"):
         read(archived.path)
-
-
-def test_a_compressed_member_is_refused(archived: Archived) -> None:
-    zipped(archived.path, members(archived), zipfile.ZIP_DEFLATED)
+    zipped(archived.path, every, zipfile.ZIP_DEFLATED)
     with pytest.raises(FedshiftError, match="is compressed"):
         read(archived.path)
 
@@ -112,41 +103,38 @@ def test_a_file_under_another_name_is_refused(archived: Archived) -> None:
 def test_of_large_statistics_the_rounds_that_tables_show_are_kept(
     here: Workspace, archived: Archived, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pack, "LARGE", 100)
+    monkeypatch.setattr(store, "LARGE", 100)
     run = next(run for run in here.runs() if "fedbn" in run.path.parts)
-    small = pack.pack(here, run)
+    small = store.pack(here, run)
     summary = run.summary() or {}
     shown = {*summary["best_round"].values(), 2}
     kept = pq.read_table(io.BytesIO(small.content[STATISTICS]))
-    assert {*kept["round"].to_pylist()} == shown and kept.schema == file_schema(archived)
+    assert {*kept["round"].to_pylist()} == shown
+    assert kept.schema == pq.read_schema(io.BytesIO(archived.content[STATISTICS]))
     assert "alone" in small.index.left_out[STATISTICS]
     assert small.content[METRICS] == archived.content[METRICS]
     result = run.evaluated / f"fdse-{'0' * 16}.parquet"
     result.parent.mkdir()
     result.write_bytes(run.metrics.read_bytes())
     name = f"evaluated/{result.name}"
-    assert name in pack.pack(here, run).index.left_out
+    assert name in store.pack(here, run).index.left_out
     monkeypatch.undo()
-    assert pack.pack(here, run).content[name] == result.read_bytes()
+    assert store.pack(here, run).content[name] == result.read_bytes()
 
 
 def test_of_a_run_that_stopped_early_the_last_round_is_the_one_that_it_trained(
     here: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pack, "LARGE", 100)
+    monkeypatch.setattr(store, "LARGE", 100)
     run = next(here.runs())
     early = {**(run.summary() or {}), "rounds": 1, "best_round": {"first": 0, "later": 0}}
     run.summary_file.write_text(json.dumps(early))
-    kept = pq.read_table(io.BytesIO(pack.pack(here, run).content[STATISTICS]))
+    kept = pq.read_table(io.BytesIO(store.pack(here, run).content[STATISTICS]))
     assert {*kept["round"].to_pylist()} == {0, 1}
-
-
-def file_schema(archived: Archived) -> object:
-    return pq.read_schema(io.BytesIO(archived.content[file.STATISTICS]))
 
 
 def test_an_unfinished_run_is_not_archived(here: Workspace) -> None:
     run = next(here.runs())
     run.summary_file.unlink()
     with pytest.raises(FedshiftError, match="is not finished"):
-        pack.pack(here, run)
+        store.pack(here, run)

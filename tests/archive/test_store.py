@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from fedshift.archive import file, listing, store
+from fedshift.archive import file, store
 from fedshift.archive.check import check
 from fedshift.archive.file import Archived
 from fedshift.common.files import write_json
@@ -84,7 +84,7 @@ def test_a_file_of_an_earlier_version_is_read_listed_and_found_by_its_digest(
     assert store.unpacked(here, old).name == f"{archived.digest}-0dd00001"
     archived.path.write_bytes(data)
     assert {one.path for one in store.files(here)} == {old.path, archived.path}
-    assert {row[4] for row in listing.rows([old, archived])[:-1]} == {archived.digest}
+    assert {row[4] for row in store.listed([old, archived])[:-1]} == {archived.digest}
     for name in (archived.index.run, old.index.run):
         assert {one.path for one in store.of_run(here, name)} == {old.path, archived.path}
     assert store.superseded(store.files(here)) == []  # as old as the other

@@ -14,7 +14,7 @@ import yaml
 
 from fedshift.analysis.collect import collect, planned
 from fedshift.analysis.collected import beside, read
-from fedshift.archive import listing, store
+from fedshift.archive import store
 from fedshift.archive.file import Archived
 from fedshift.cli.scorecard import _archived
 from fedshift.common.files import write_bytes
@@ -187,13 +187,6 @@ def test_a_doctored_file_is_refused_before_tables_are_made(clone: Workspace) -> 
     refused(fedshift(clone.root, "archive", "--check", "tiny"), "1 files are refused")
 
 
-def test_without_archive_or_runs_tables_are_refused(clone: Workspace) -> None:
-    shutil.rmtree(clone.archive)
-    refused(fedshift(clone.root, "table", "tiny"), "finished here or archived", "fedshift run tiny")
-    clone.archive.mkdir()
-    refused(fedshift(clone.root, "table", "tiny"), "finished here or archived", "fedshift run tiny")
-
-
 def test_archive_check_and_compare(here: Workspace) -> None:
     said = done(fedshift(here.root, "archive", "tiny"))
     assert said.count("archived  ") == 2 and "2 archived" in said and "0 of 2 runs are not finished" in said
@@ -208,7 +201,7 @@ def test_the_list_has_a_line_a_run_with_what_it_took(here: Workspace) -> None:
     done(fedshift(here.root, "archive", "tiny"))
     lines = [line.split("  ") for line in done(fedshift(here.root, "archive", "--list")).splitlines()]
     heads, *runs, total = [[cell.strip() for cell in line if cell.strip()] for line in lines]
-    assert heads == [*listing.COLUMNS]
+    assert heads == [*store.COLUMNS]
     files = {one.digest: one for one in store.files(here)}
     assert {run[4] for run in runs} == {*files} and len(runs) == 2
     for name, rounds, px, precision, digest, _, day, machine, hours, size in runs:
@@ -230,11 +223,11 @@ def an_hour(summary: dict[str, Any]) -> None:
 
 def test_the_list_has_the_rounds_that_were_trained(archived: Archived) -> None:
     early = with_summary(archived, lambda summary: summary.update(rounds=1))
-    assert listing.rows([early])[0][1] == "1"
+    assert store.listed([early])[0][1] == "1"
 
 
 def test_a_run_of_an_earlier_version_that_recorded_no_seconds_took_no_hours(archived: Archived) -> None:
-    line, total = listing.rows([of_earlier_version(with_summary(archived, an_hour))])
+    line, total = store.listed([of_earlier_version(with_summary(archived, an_hour))])
     assert (line[-2], total[-2]) == ("0.00", "0.0")
 
 

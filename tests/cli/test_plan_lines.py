@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner
 
-from fedshift.cli import main
 from fedshift.federation import precision
 from tests.verbs import done, fedshift
 
@@ -28,9 +26,8 @@ def test_runs_in_bf16_on_a_cpu_without_instructions_for_it(
 ) -> None:
     (project / "experiments" / "tiny.yaml").write_text(TINY)
     monkeypatch.setattr(precision.torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: instructions)
-    done = CliRunner().invoke(main, ["--root", str(project), "plan", "tiny", "--device", device])
-    assert done.exit_code == 0, done.output
-    said = [line for line in done.output.splitlines() if "no instructions" in line]
+    output = done(fedshift(project, "plan", "tiny", "--device", device))
+    said = [line for line in output.splitlines() if "no instructions" in line]
     slow = device == "cpu" and not instructions
     assert [line.partition(" ")[0] for line in said] == (["2"] if slow else [])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fedshift.cli._snakemake import snakemake
+from fedshift.cli.run import snakemake
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from docs.generate.sources import beside, headline, settings
+from docs.generate.protocols import beside, headline, settings
 from fedshift.experiments import protocols
 from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
@@ -13,7 +13,7 @@ from tests.conftest import ROOT
 def test_sources_are_told_of_settings_that_exist() -> None:
     for name in protocols.protocols(Workspace(ROOT)):
         known = protocols.protocol(Workspace(ROOT), name)
-        for spec in headline(Workspace(ROOT), name).values():
+        for spec in headline(name).values():
             assert known.sources.keys() <= settings(spec, known).keys(), name
 
 
@@ -28,7 +28,7 @@ def test_sources_are_told_of_settings_that_exist() -> None:
 def test_no_headline_row_differs_from_its_paper_without_a_reason(protocol: str) -> None:
     """Every setting of a run of the paper's tables is what the paper says, else what its code says, else explained."""
     known = protocols.protocol(Workspace(ROOT), protocol)
-    for dataset, spec in headline(Workspace(ROOT), protocol).items():
+    for dataset, spec in headline(protocol).items():
         told = beside(spec, known)
         assert len(told) > 35  # the protocol's, and the method's own
         assert {key: one for key, one in told.items() if one.unexplained} == {}, dataset

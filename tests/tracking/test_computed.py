@@ -13,7 +13,7 @@ from fedshift.federation import checkpoint
 from fedshift.planning.planfile import Cell, Run
 from fedshift.storage.workspace import Workspace
 from fedshift.testing.toys import method, small, spec
-from fedshift.tracking.followed import followed
+from fedshift.tracking.pages import followed
 from fedshift.tracking.publish import Follower
 from tests.tracking.conftest import stored
 
@@ -43,17 +43,10 @@ def test_segments_of_a_running_run_give_their_metrics(tmp_path: Path, metrics: t
 
 def test_what_tables_show_is_computed(tmp_path: Path) -> None:
     (tmp_path / "experiments").mkdir()
-    shown = {
-        "first": {"metrics": ["ood", "ece.ood", "loss.id"]},
-        "second": {"metrics": ["ece.worst", "confidence.std"]},
-    }
     declared = {
-        "title": "A",
-        "protocol": "digits",
-        "methods": {"fedavg": None},
-        "axes": {"seed": [0]},
-        "tables": shown,
-    }
+        "title": "A", "protocol": "digits", "methods": {"fedavg": None}, "axes": {"seed": [0]},
+        "tables": {"first": {"metrics": ["ood", "ece.ood", "loss.id"]}, "second": {"metrics": ["ece.worst", "confidence.std"]}},
+    }  # fmt: skip
     (tmp_path / "experiments" / "demo.yaml").write_text(yaml.safe_dump(declared))
     cells = [Cell("demo", "fedavg", "{}", "d")] * 2
     assert _metrics(Workspace(tmp_path), cells) == ("ece", "confidence")

@@ -10,8 +10,7 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from fedshift.planning.planfile import Cell, Run
-from fedshift.tracking.followed import followed
-from fedshift.tracking.pages import _view
+from fedshift.tracking.pages import _view, followed
 from tests.tracking.conftest import Trained, finish, names, track, until
 from tests.verbs import done, fedshift
 

@@ -13,7 +13,7 @@ import pytest
 
 from fedshift.federation.records import BINS, SCHEMA, Statistics, StatisticsTable
 from fedshift.planning.planfile import Cell, Run
-from fedshift.tracking.followed import followed
+from fedshift.tracking.pages import followed
 from fedshift.tracking.points import Point, final_points, points
 
 TESTED = {"split": "random", "fractions": [0.8, 0.1, 0.1]}
@@ -124,8 +124,6 @@ def test_labels_are_parameters_and_tags_and_each_axis_is_a_parameter() -> None:
         "variant": "prox, mu=0.5",
     }
     assert one.params(spec) == {**labels, "mu": "0.5", "local.lr": "0.1"}
-    assert (
-        one.tags.items()
-        >= {**labels, "digest": "d", "code": "c", "experiments": "hfedf/table2, other"}.items()
-    )
+    tags = {**labels, "digest": "d", "code": "c", "experiments": "hfedf/table2, other"}
+    assert one.tags.items() >= tags.items()
     assert (one.page, one.name) == ("pacs/hfedf-table2", "prox, mu=0.5 | photo | seed 3")

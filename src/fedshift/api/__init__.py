@@ -2,8 +2,7 @@
 (docs/python.md).
 """
 
-from fedshift.api.finished import evaluate, results
 from fedshift.api.images import Data, load_data
-from fedshift.api.runs import Run, load_run, run
+from fedshift.api.runs import Run, evaluate, load_run, results, run
 
 __all__ = ["Data", "Run", "evaluate", "load_data", "load_run", "results", "run"]

@@ -16,7 +16,7 @@ from fedshift.experiments.task import place
 from fedshift.federation.records import DIAGNOSTICS as OF_DIAGNOSTICS
 from fedshift.federation.records import SCHEMA
 from fedshift.federation.records import STATISTICS as OF_STATISTICS
-from fedshift.spec import RunSpec, parse
+from fedshift.spec import parse
 from fedshift.storage.rundir import RunDirectory
 from fedshift.storage.workspace import Workspace
 
@@ -30,27 +30,36 @@ CURE = "Remove the file (git keeps it), train the run and archive it again."
 
 def check(workspace: Workspace, archived: Archived) -> None:
     """Raises FedshiftError, with the place, for a file that tables must not be made of."""
-    _summary(archived)
-    tables = {name: _table(archived, name) for name in archived.content if name.endswith(".parquet")}
-    _versions(archived, _spec(workspace, archived))
-    _finished(archived)
-    for name in tables:
-        if name not in SCHEMAS:
-            _evaluated(archived, name, tables[name])
-
-
-def _refused(archived: Archived, member: str, what: str) -> FedshiftError:
-    return FedshiftError(f"{archived.path}: {member}", what, CURE)
-
-
-def _summary(archived: Archived) -> None:
-    """The summary must be a JSON object with every key of a run's summary."""
     try:
         lacking = SUMMARY_KEYS - {*archived.summary}
     except (ValueError, TypeError) as error:
         raise _refused(archived, SUMMARY, f"is no summary of a run: {error}") from None
     if lacking:
         raise _refused(archived, SUMMARY, f"'{min(lacking)}' is missing")
+    tables = {name: _table(archived, name) for name in archived.content if name.endswith(".parquet")}
+    summary, index = archived.summary, archived.index
+    spec = parse(summary["spec"], f"{archived.path}: {SUMMARY}: spec")
+    if summary["digest"] != archived.digest:
+        what = f"digest is {summary['digest']}, not {archived.digest} as in the file's name"
+        raise _refused(archived, SUMMARY, what)
+    if spec.id_under(index.versions) != archived.digest:
+        raise _refused(archived, SUMMARY, "its specification and versions do not make the digest in its name")
+    name = f"{spec.place}/{archived.run}"
+    if index.run != name or archived.path.parent != workspace.archived(name):
+        raise _refused(archived, INDEX, f"belongs into {workspace.archived(name)}")
+    for name in sorted({*spec.versions, *index.versions}):
+        if spec.versions.get(name) != (declared := index.versions.get(name)):
+            what = f"version of {name} is {declared}, and the code declares {spec.versions.get(name)}"
+            raise _refused(archived, f"{INDEX}: versions", what)
+    if index.finished != (last := finished(summary, archived.content[METRICS])):  # chooses the newest
+        raise _refused(archived, INDEX, f"finished is {index.finished}, and the run was at {last}")
+    for name, table in tables.items():
+        if name not in SCHEMAS:
+            _evaluated(archived, name, table)
+
+
+def _refused(archived: Archived, member: str, what: str) -> FedshiftError:
+    return FedshiftError(f"{archived.path}: {member}", what, CURE)
 
 
 def _table(archived: Archived, name: str) -> pa.Table:
@@ -70,37 +79,6 @@ def _table(archived: Archived, name: str) -> pa.Table:
                 raise _refused(archived, name, what)
         raise _refused(archived, name, f"has columns that no run records: {', '.join(types)}")
     return table
-
-
-def _spec(workspace: Workspace, archived: Archived) -> RunSpec:
-    """The run's specification; it must have the summary's digest, and belong where the file lies."""
-    summary = archived.summary
-    spec = parse(summary["spec"], f"{archived.path}: {SUMMARY}: spec")
-    if summary["digest"] != archived.digest:
-        what = f"digest is {summary['digest']}, not {archived.digest} as in the file's name"
-        raise _refused(archived, SUMMARY, what)
-    if spec.id_under(archived.index.versions) != archived.digest:
-        raise _refused(archived, SUMMARY, "its specification and versions do not make the digest in its name")
-    name = f"{spec.place}/{archived.run}"
-    if archived.index.run != name or archived.path.parent != workspace.archived(name):
-        raise _refused(archived, INDEX, f"belongs into {workspace.archived(name)}")
-    return spec
-
-
-def _versions(archived: Archived, spec: RunSpec) -> None:
-    """The versions that the installed code declares, name by name."""
-    installed, declared = spec.versions, archived.index.versions
-    for name in sorted({*installed, *declared}):
-        if installed.get(name) != declared.get(name):
-            what = f"version of {name} is {declared.get(name)}, and the code declares {installed.get(name)}"
-            raise _refused(archived, f"{INDEX}: versions", what)
-
-
-def _finished(archived: Archived) -> None:
-    """The file's time, by which the newest is chosen, must be that of the run."""
-    if archived.index.finished != (last := finished(archived.summary, archived.content[METRICS])):
-        what = f"finished is {archived.index.finished}, and the run was at {last}"
-        raise _refused(archived, INDEX, what)
 
 
 def _evaluated(archived: Archived, name: str, table: pa.Table) -> None:

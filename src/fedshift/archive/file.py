@@ -31,9 +31,8 @@ INDEX = "archive.json"
 NAME = re.compile(r"([0-9a-f]{16}(?:-[0-9a-f]{8})?)-([0-9a-f]{12})\.zip")  # of earlier versions with code
 OTHER = "Take the file from git again: git checkout -- {}. If it was merged so, archive the run again."
 RUN = RunDirectory(Path())
-SUMMARY, METRICS, STATISTICS, DIAGNOSTICS = (
-    path.name for path in (RUN.summary_file, RUN.metrics, RUN.statistics, RUN.diagnostics)
-)
+PLAIN = [path.name for path in (RUN.summary_file, RUN.metrics, RUN.statistics, RUN.diagnostics)]
+SUMMARY, METRICS, STATISTICS, DIAGNOSTICS = PLAIN
 # What zipfile raises for damaged bytes; RuntimeError where they say that a member is encrypted.
 DAMAGED = (zipfile.BadZipFile, RuntimeError, ValueError, EOFError, OSError, struct.error)
 EVALUATED = re.compile(rf"{RUN.evaluated.name}/[^/]+-[0-9a-f]{{16}}\.parquet")
@@ -143,7 +142,7 @@ def read(path: Path) -> Archived:
         where = f"{path}: {member}"
         if member not in members:
             raise _refused(path, "is not there, and the index names it", where)
-        if not _known(member):
+        if member not in PLAIN and not EVALUATED.fullmatch(member):
             raise _refused(path, "is no file of an archived run", where)
         if sha256(members[member]) != index.files.get(member):
             raise _refused(path, "has other bytes than when it was archived", where)
@@ -166,7 +165,7 @@ def _members(path: Path, data: bytes) -> dict[str, bytes]:
 
 
 def _member(path: Path, file: zipfile.ZipFile, name: str) -> bytes:
-    """The bytes of a member. Compressed members are refused: a stored one cannot grow when it is read."""
+    # A stored member cannot grow when it is read.
     if file.getinfo(name).compress_type != zipfile.ZIP_STORED:
         raise _refused(path, "is compressed", f"{path}: {name}")
     try:
@@ -176,9 +175,6 @@ def _member(path: Path, file: zipfile.ZipFile, name: str) -> bytes:
 
 
 def _index(path: Path, data: bytes) -> Index:
-    """The index, checked. Raises FedshiftError where it is damaged or of a format that this code does not
-    read.
-    """
     where = f"{path}: {INDEX}"
     try:
         value: Any = json.loads(data)
@@ -189,10 +185,6 @@ def _index(path: Path, data: bytes) -> Index:
         what = f"is of format {version!r}, and this code reads {FORMAT}"
         raise FedshiftError(where, what, "Update fedshift: git pull.")
     return closed(Index, value, where)
-
-
-def _known(member: str) -> bool:
-    return member in (SUMMARY, METRICS, STATISTICS, DIAGNOSTICS) or bool(EVALUATED.fullmatch(member))
 
 
 def _refused(path: Path, what: str, where: str = "") -> FedshiftError:

@@ -1,4 +1,4 @@
-"""The archive as a folder: which run is where, which file counts, and how it is read as a run.
+"""The archive as a folder: which run is where, which file counts, how a run becomes a file, and a file a run.
 
 A file lies where its run lies below results/runs: results-archive/<data set>/<method>/<target>/seed<seed>/.
 What two experiments share is archived once.
@@ -7,16 +7,27 @@ What two experiments share is archived once.
 from __future__ import annotations
 
 import functools
+import io
 import os
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
 from fedshift.archive.check import check
-from fedshift.archive.file import Archived, read
-from fedshift.archive.pack import pack
+from fedshift.archive.file import METRICS, STATISTICS, SUMMARY, Archived, create, finished, read
+from fedshift.common.errors import FedshiftError
 from fedshift.common.files import built_once, write_bytes
-from fedshift.storage.rundir import RunDirectory
+from fedshift.common.parquet import read_parquet
+from fedshift.spec import parse
+from fedshift.storage.rundir import RunDirectory, Summary, rounds_trained
 from fedshift.storage.workspace import Workspace
+
+COLUMNS = ("run", "rounds", "px", "precision", "digest", "commit", "finished", "machine", "hours", "kB")
+LARGE = 100_000  # bytes; docs/archive.md says what runs have
 
 
 def files(workspace: Workspace) -> list[Archived]:
@@ -60,6 +71,51 @@ def add(workspace: Workspace, run: RunDirectory) -> tuple[Archived | None, list[
     return (new if written else None), removed
 
 
+def pack(workspace: Workspace, run: RunDirectory) -> Archived:
+    """The archive file of a finished run, which is not written yet.
+
+    Summary and records go in byte for byte. So do statistics, diagnostics and each evaluation's result up to
+    LARGE bytes; of larger statistics the rounds whose weights are kept, which are those that tables show.
+    Raises FedshiftError where the run is not finished, or was declared by other versions than the installed
+    ones.
+    """
+    if (summary := run.summary()) is None:
+        raise FedshiftError(run.path, "is not finished", "Train it first; see: fedshift status --runs.")
+    spec = parse(summary["spec"], str(run.summary_file))
+    declared = spec.versions
+    if spec.id_under(declared) != summary["digest"]:
+        what = "was declared by other versions than the installed ones"
+        raise FedshiftError(run.path, what, "Archive it with the code that trained it, or train it again.")
+    content = {SUMMARY: run.summary_file.read_bytes(), METRICS: run.metrics.read_bytes()}
+    left_out: dict[str, str] = {}
+    if run.statistics.is_file():
+        content[STATISTICS], left = _statistics(run, summary)
+        left_out |= {STATISTICS: left} if left else {}
+    small = [run.diagnostics] if run.diagnostics.is_file() else []
+    for path in [*small, *sorted(run.evaluated.glob("*.parquet"))]:
+        name = path.relative_to(run.path).as_posix()
+        if (size := path.stat().st_size) <= LARGE:
+            content[name] = path.read_bytes()
+        else:
+            left_out[name] = f"{size / 1e6:.1f} MB"
+    name = f"{spec.place}/{run.name}"
+    at = finished(summary, run.metrics)
+    return create(workspace.archived(name), name, declared, at, content, left_out)
+
+
+def _statistics(run: RunDirectory, summary: Summary) -> tuple[bytes, str]:
+    """The statistics to be archived; and, where rounds are left out, which ones are in, as text."""
+    data = run.statistics.read_bytes()
+    if len(data) <= LARGE:
+        return data, ""
+    table = read_parquet(run.statistics)
+    rounds = sorted({*summary["best_round"].values(), rounds_trained(summary)})
+    part = table.filter(pc.is_in(table["round"], value_set=pa.array(rounds, pa.int32())))
+    sink = io.BytesIO()
+    pq.write_table(part.combine_chunks(), sink, compression="zstd")
+    return sink.getvalue(), f"{len(data) / 1e6:.1f} MB; of rounds {', '.join(map(str, rounds))} alone"
+
+
 def outdated(file: Archived, other: Archived) -> bool:
     """Whether `other` is a newer file of the same run and takes the place of `file`: of the same class of
     machine, or by a changed method. Files of other machines stay beside each other.
@@ -101,3 +157,33 @@ def unpacked(workspace: Workspace, archived: Archived) -> RunDirectory:
             for member, data in archived.content.items():
                 write_bytes(part / archived.run / member, data)
     return RunDirectory(folder / archived.run)
+
+
+def listed(archived: Iterable[Archived]) -> list[tuple[str, ...]]:
+    """COLUMNS of each run in their order, then the sum.
+
+    rounds: trained. finished: the day, in UTC. commit: of the project whose code trained it, `+` where files
+        differed from it, `-` where it was no clone. hours: of training (of earlier versions without
+        evaluation), times the cores that the run had (core-hours), or of the accelerator.
+    """
+    lines, total, size = [], 0.0, 0.0
+    for one in archived:
+        summary, hours, kilobytes = one.summary, _hours(one), len(one.data) / 1e3
+        spec, commit = summary["spec"], summary["environment"].get("commit") or "-"
+        day = datetime.fromtimestamp(one.index.finished, UTC).date().isoformat()
+        trained = one.index.run.rpartition("/")[0], str(rounds_trained(summary))
+        declared = str(spec["data"]["input_px"]), spec["local"]["precision"], one.digest
+        made = commit[:7] + "+" * (" " in commit), day, str(one.machine)
+        lines.append((*trained, *declared, *made, f"{hours:.2f}", f"{kilobytes:.0f}"))
+        total, size = total + hours, size + kilobytes
+    return [*lines, (f"{len(lines)} runs", *[""] * (len(COLUMNS) - 3), f"{total:.1f}", f"{size:.0f}")]
+
+
+def _hours(one: Archived) -> float:
+    """By the summary; of earlier versions by the records of rounds: before `seconds` was in checkpoints it
+    was of the last process alone.
+    """
+    records = read_parquet(one.content[METRICS], filters=pc.field("metric") == "seconds")
+    of_rounds = pc.sum(records["value"]).as_py() or 0
+    hours = float(one.summary["costs"]["seconds"] if "finished" in one.summary else of_rounds) / 3600
+    return hours * one.machine.threads if one.machine.device == "cpu" else hours

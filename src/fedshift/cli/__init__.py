@@ -41,7 +41,7 @@ VERBS = {
     "scorecard": "Count printed numbers, comparisons and sentences by verdict, for every paper, on one page.",
 }
 
-ELSEWHERE = "cd to one, or fedshift --root CHECKOUT VERB."
+SHOWING = ("table", "rank", "export", "figure", "report")  # in one module, as each is a few lines
 
 
 class Verbs(click.Group):
@@ -53,7 +53,8 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
             return None
-        command: click.Command = importlib.import_module(f"fedshift.cli.{cmd_name}").command
+        place, name = ("results", cmd_name) if cmd_name in SHOWING else (cmd_name, "command")
+        command: click.Command = getattr(importlib.import_module(f"fedshift.cli.{place}"), name)
         return command
 
     def resolve_command(
@@ -72,9 +73,8 @@ class Verbs(click.Group):
             return super().invoke(ctx)
         except FedshiftError as error:
             if not ctx.obj.reference.is_dir():
-                click.echo(
-                    f"error: {ctx.obj.root.absolute()} is no checkout of fedshift: {ELSEWHERE}", err=True
-                )
+                where = f"{ctx.obj.root.absolute()} is no checkout of fedshift"
+                click.echo(f"error: {where}: cd to one, or fedshift --root CHECKOUT VERB.", err=True)
             click.echo(f"error: {error}", err=True)
             ctx.exit(2)
         except OSError as error:

@@ -7,8 +7,14 @@ from pathlib import Path
 
 import click
 
-from fedshift.cli._names import complete, experiments
+from fedshift.analysis.collect import planned
+from fedshift.archive import store
+from fedshift.archive.check import check
+from fedshift.archive.compare import compare
+from fedshift.archive.file import read
+from fedshift.cli._options import complete, experiments
 from fedshift.common.errors import FedshiftError
+from fedshift.experiments.load import load
 from fedshift.storage.rundir import RunDirectory, State
 from fedshift.storage.workspace import Workspace
 
@@ -26,17 +32,13 @@ from fedshift.storage.workspace import Workspace
 )
 @click.option(
     "--list",
-    "listing",
+    "listed",
     is_flag=True,
     help="Write nothing; list the runs of EXPERIMENT, or all, with machine, hours and size.",
 )
 @click.pass_obj
 def command(
-    workspace: Workspace,
-    experiment: str | None,
-    checking: bool,
-    comparing: bool,
-    listing: bool,
+    workspace: Workspace, experiment: str | None, checking: bool, comparing: bool, listed: bool
 ) -> None:
     """Write what the finished runs of EXPERIMENT measured, without weights, below results-archive/: a file a
     run, the newest alone, to be committed.
@@ -45,17 +47,17 @@ def command(
     (docs/archive.md). --check exits with 2 where a file is refused, --compare with 1 where a run is not what
     the archive says: other bits on the same class of machine, or further away than machines differ.
     """
-    if checking + comparing + listing > 1:
+    if checking + comparing + listed > 1:
         raise FedshiftError("fedshift archive", "--check, --compare and --list are three things", "Name one.")
-    if checking:
-        _check(workspace, experiment)
-        return
-    if listing:
-        _list(workspace, experiment)
-        return
-    if experiment is None:
+    if experiment is None and not (checking or listed):
         raise FedshiftError("fedshift archive", "no experiment is named", "See: fedshift list experiments.")
-    runs = _runs(workspace, experiment)
+    runs = _runs(workspace, experiment) if experiment else []
+    if checking or listed:
+        named, files = {run.digest for run in runs}, sorted(workspace.archive.rglob("*.zip"))
+        if experiment:
+            files = [path for path in files if path.name.partition("-")[0] in named]
+        (_check if checking else _list)(workspace, files)
+        return
     finished = [run for run in runs if run.outcome() is State.FINISHED]
     if comparing:
         _compare(workspace, finished)
@@ -65,17 +67,12 @@ def command(
 
 def _runs(workspace: Workspace, experiment: str) -> list[RunDirectory]:
     """The runs of an experiment without repetition, finished or not."""
-    from fedshift.analysis.collect import planned
-    from fedshift.experiments.load import load
-
     uses = planned(workspace, load(workspace, experiment), None)
     return [workspace.run_at(directory) for directory in dict.fromkeys(use.directory for use in uses)]
 
 
-def _write(workspace: Workspace, finished: list[RunDirectory], planned: int) -> None:
+def _write(workspace: Workspace, finished: list[RunDirectory], total: int) -> None:
     """Archive the finished runs; print which files are new, replaced and incomplete."""
-    from fedshift.archive import store
-
     written = size = 0
     for run in finished:
         new, replaced = store.add(workspace, run)
@@ -88,20 +85,16 @@ def _write(workspace: Workspace, finished: list[RunDirectory], planned: int) -> 
             written, size = written + 1, size + len(new.data)
     click.echo(
         f"{written} archived ({size / 1e6:.2f} MB), {len(finished) - written} were there, "
-        f"{planned - len(finished)} of {planned} runs are not finished. Commit {workspace.archive}."
+        f"{total - len(finished)} of {total} runs are not finished. Commit {workspace.archive}."
     )
 
 
-def _check(workspace: Workspace, experiment: str | None) -> None:
-    """Check every archived file, or those of an experiment; print how many are whole, outdated and refused,
-    and the machines. Raises FedshiftError where a file is refused.
+def _check(workspace: Workspace, files: list[Path]) -> None:
+    """Check archived files; print how many are whole, outdated and refused, and the machines. Raises
+    FedshiftError where a file is refused.
     """
-    from fedshift.archive import store
-    from fedshift.archive.check import check
-    from fedshift.archive.file import read
-
     whole, refused = [], 0
-    for path in _files(workspace, experiment):
+    for path in files:
         try:
             archived = read(path)
             check(workspace, archived)
@@ -120,21 +113,9 @@ def _check(workspace: Workspace, experiment: str | None) -> None:
         raise FedshiftError(workspace.archive, f"{refused} files are refused: see above")
 
 
-def _files(workspace: Workspace, experiment: str | None) -> list[Path]:
-    """The archived files, all or those of an experiment's runs; their content is not read."""
-    paths = sorted(workspace.archive.rglob("*.zip"))
-    if experiment is None:
-        return paths
-    named = {run.digest for run in _runs(workspace, experiment)}
-    return [path for path in paths if path.name.partition("-")[0] in named]
-
-
-def _list(workspace: Workspace, experiment: str | None) -> None:
+def _list(workspace: Workspace, files: list[Path]) -> None:
     """Print a line for each archived run, and their sum."""
-    from fedshift.archive import listing
-    from fedshift.archive.file import read
-
-    lines = [listing.COLUMNS, *listing.rows(map(read, _files(workspace, experiment)))]
+    lines = [store.COLUMNS, *store.listed(map(read, files))]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
         cells = [f"{cell:>{width}}" for cell, width in zip(line[1:], widths[1:], strict=True)]
@@ -145,18 +126,14 @@ def _compare(workspace: Workspace, finished: list[RunDirectory]) -> None:
     """Compare finished runs with those of their digest in the archive. Exits with 1 where a run differs by
     more than it may.
     """
-    from fedshift.archive import store
-    from fedshift.archive.compare import compare
-
     compared = failed = 0
     for run in finished:
         name = workspace.name_of(run)
         for archived in store.of_run(workspace, name):
             result = compare(run, archived)
             compared, failed = compared + 1, failed + (not result.passed)
-            click.echo(
-                f"{'ok' if result.passed else 'FAIL':4}  {name}: {result}; archived by {archived.machine}"
-            )
+            word = "ok  " if result.passed else "FAIL"
+            click.echo(f"{word}  {name}: {result}; archived by {archived.machine}")
     click.echo(f"{compared - failed} of {compared} archived runs are what was trained here, too.")
     if failed:
         raise click.exceptions.Exit(1)

@@ -9,12 +9,12 @@ import click
 from fedshift.analysis.collect import collect
 from fedshift.analysis.collected import ARCHIVE
 from fedshift.analysis.records import not_finite
-from fedshift.cli._collected import not_finished
-from fedshift.cli._names import experiment_argument
-from fedshift.cli._options import plan_option
+from fedshift.cli._options import experiment_argument, plan_option
 from fedshift.cli.plan import read_request
 from fedshift.planning import planfile
 from fedshift.storage.workspace import Workspace
+
+NAMED = 10  # runs that are not finished; thousands are counted
 
 
 @click.command
@@ -28,9 +28,8 @@ def command(workspace: Workspace, experiment: str, plan: Path | None) -> None:
     if plan is None:  # of what is declared now, if it was made: thousands of runs are not expanded again
         plan = planfile.last(workspace, read_request(workspace, (experiment,)))
     collected = collect(workspace, experiment, plan)
-    click.echo(
-        f"{len(collected.runs) - len(collected.missing)} of {len(collected.runs)} runs: {collected.path}"
-    )
+    total = len(collected.runs)
+    click.echo(f"{total - len(collected.missing)} of {total} runs: {collected.path}")
     if archived := (collected.runs["source"] == ARCHIVE).sum():
         click.echo(f"from the archive: {archived}")
     if diverged := not_finite(collected.path, collected.keys):
@@ -41,5 +40,9 @@ def command(workspace: Workspace, experiment: str, plan: Path | None) -> None:
             "  Lower local.lr, or set local.clip: docs/one-run.md, What goes wrong.",
             err=True,
         )
-    for line in not_finished(workspace, collected):
-        click.echo(line, err=True)
+    for name in collected.missing[:NAMED]:
+        failure = workspace.run_at(name.partition(" (")[0]).failure()
+        why = f"  {failure['kind']}: {failure['text']}" if failure else ""
+        click.echo(f"not finished: {name}{why}", err=True)
+    if more := collected.missing[NAMED:]:
+        click.echo(f"and {len(more)} more: fedshift status --runs {experiment}", err=True)

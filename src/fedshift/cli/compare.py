@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import click
 
-from fedshift.cli._names import complete, registered
-from fedshift.cli._snakemake import profile_option, snakemake, snakemake_arguments, to_its_end
+from fedshift.cli._options import complete, parsed, registered
+from fedshift.cli.run import profile_option, snakemake, snakemake_arguments, to_its_end
 from fedshift.common.files import write_bytes
 from fedshift.storage.workspace import Workspace
 
@@ -59,7 +58,6 @@ def command(
     \b
     fedshift compare --data folder:clinics --methods fedavg,fedbn,fdse --seeds 0 --rounds 20
     """
-    from fedshift.cli._options import parsed
     from fedshift.data.dataset import address
     from fedshift.data.fetch import fetch
     from fedshift.data.verify import as_listed
@@ -89,21 +87,16 @@ def command(
         stays = not plan_only
     finally:
         if not stays:
-            _restore(file, before)
+            if before is None:
+                file.unlink(missing_ok=True)
+            elif file.read_bytes() != before:
+                write_bytes(file, before)
     if stays:
         click.echo(file)
         if made := to_its_end(snakemake(name, profile, options), workspace.root):
             click.echo("Not all of it is made. The same command goes on from there.", err=True)
             sys.exit(made)
         _said(["table", name], workspace)
-
-
-def _restore(file: Path, before: bytes | None) -> None:
-    """Give a file the content that it had, or remove it where there was none."""
-    if before is None:
-        file.unlink(missing_ok=True)
-    elif file.read_bytes() != before:
-        write_bytes(file, before)
 
 
 def _said(arguments: list[str], workspace: Workspace) -> None:

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from fedshift.cli._names import experiments_argument
+from fedshift.cli._options import experiments_argument
 from fedshift.cli.plan import read_request
 from fedshift.doctor import examine
 from fedshift.storage.workspace import Workspace

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from fedshift.cli._names import complete, experiments
-from fedshift.cli._options import device_option, parsed, plan_option, threads_option
+from fedshift.analysis.collect import Use, planned
+from fedshift.analysis.evaluated import gather
+from fedshift.cli._options import (
+    complete,
+    device_option,
+    experiments,
+    parsed,
+    plan_option,
+    threads_option,
+    unchanged,
+)
 from fedshift.common.errors import FedshiftError
-from fedshift.experiments.load import available
+from fedshift.common.files import canonical_json
+from fedshift.common.registry import get
+from fedshift.experiments.expand import evaluations
+from fedshift.experiments.load import available, load
+from fedshift.experiments.schema import Experiment
 from fedshift.experiments.task import KEPT, Images, Task
+from fedshift.planning import planfile
 from fedshift.planning.cluster import acquit, blaming
 from fedshift.storage.rundir import RunDirectory, State
 from fedshift.storage.workspace import Workspace
@@ -20,8 +35,7 @@ from fedshift.storage.workspace import Workspace
 if TYPE_CHECKING:
     import torch
 
-    from fedshift.cli._tasks import Tasks
-    from fedshift.experiments.schema import Experiment
+Tasks = dict[str, tuple[Task, list[Use]]]  # by the names of their files, each with its runs
 
 
 @click.command
@@ -64,10 +78,7 @@ def command(
     """
     import torch
 
-    from fedshift.analysis.collect import planned
     from fedshift.api.runs import finished
-    from fedshift.cli import _tasks
-    from fedshift.experiments.load import load
     from fedshift.training.device import device as device_of
     from fedshift.training.device import require
 
@@ -75,39 +86,81 @@ def command(
     with blaming(workspace, subject):
         require(torch_device := device_of(device))
     if evaluation is None and (params or selection or full_domain):
-        cure = (
-            "Name an EVALUATION. What an experiment asks for stands in its file: docs/add-an-evaluation.md."
-        )
-        raise FedshiftError(
-            "fedshift evaluate", "--param, --select, --full-domain are of one evaluation", cure
-        )
+        what = "--param, --select, --full-domain are of one evaluation"
+        cure = "Name an EVALUATION. An experiment's own stand in its file: docs/add-an-evaluation.md."
+        raise FedshiftError("fedshift evaluate", what, cure)
     images: Images = "full_domain" if full_domain else "tested"
+    values = parsed(params, "--param")
     if subject in available(workspace):
         experiment = load(workspace, subject)
         uses = planned(workspace, experiment, plan)
-        if evaluation is None:
-            tasks = _tasks.declared(workspace, experiment, uses, plan)
-            with blaming(workspace, subject):
-                _of_experiment(workspace, experiment, tasks, torch_device)
-            acquit(workspace)
-        else:
-            values = parsed(params, "--param")
-            tasks = _tasks.named(workspace, experiment, uses, evaluation, values, selection, images)
+        if evaluation is not None:
+            tasks = _named(workspace, experiment, uses, evaluation, values, selection, images)
             _of_experiment(workspace, experiment, tasks, torch_device)
+            return
+        tasks = _declared(workspace, experiment, uses, plan)
+        with blaming(workspace, subject):
+            _of_experiment(workspace, experiment, tasks, torch_device)
+        acquit(workspace)
     elif evaluation is not None:
-        task = Task(evaluation, parsed(params, "--param"), selection or "best_first", images)
-        _of_run(finished(workspace, subject).path, [task], workspace, torch_device)
+        task = Task(evaluation, values, selection or "best_first", images)
+        _of_run(finished(workspace, subject), [task], workspace, torch_device)
     else:
         cure = "See: fedshift list experiments. Of a run, name an EVALUATION, too."
         raise FedshiftError(workspace.experiments, f"there is no experiment '{subject}'", cure)
+
+
+def _declared(workspace: Workspace, experiment: Experiment, uses: list[Use], plan: Path | None) -> Tasks:
+    """The evaluations and adaptations of an experiment's file, or of a plan. Raises FedshiftError where there
+    is none, or where the code has changed since it was planned.
+    """
+    if plan is None:
+        tasks = evaluations(workspace, experiment)
+        texts = {label: canonical_json(task.declared()) for label, task in tasks.items()}
+    else:
+        entries = (entry for entry in planfile.load(plan).evaluations if entry.experiment == experiment.name)
+        texts = {entry.label: entry.task for entry in entries}
+    runs = _trained(uses)
+    by_label = {label: (text, runs) for label, text in texts.items()}
+    for use in uses:
+        if use.adaptation:
+            by_label.setdefault(use.label, (use.adaptation, []))[1].append(use)
+    if not by_label:
+        cure = "Say what by `evaluations` or `adapt`, or name an EVALUATION: docs/add-an-evaluation.md."
+        raise FedshiftError(f"experiments/{experiment.name}.yaml", "evaluates nothing", cure)
+    return {label: (_task(text), of) for label, (text, of) in by_label.items()}
+
+
+def _named(
+    workspace: Workspace, experiment: Experiment, uses: list[Use], name: str, params: dict[str, object],
+    selection: str | None, images: Images,
+) -> Tasks:  # fmt: skip
+    """The evaluation that the caller names, of an experiment's runs. Raises FedshiftError for a parameter
+    that it has not.
+    """
+    alone = experiment.model_copy(update={"evaluations": [{name: params}]})
+    ((label, task),) = evaluations(workspace, alone).items()
+    task = Task(name, params, selection or task.selection, images)
+    task.declared()
+    label = "-".join([label, *([selection] if selection else []), *([images] if images != "tested" else [])])
+    return {label: (task, _trained(uses))}
+
+
+def _trained(uses: list[Use]) -> list[Use]:
+    return [use for use in uses if not use.adaptation]
+
+
+def _task(text: str) -> Task:
+    """The task of a plan (JSON, with its code). Raises FedshiftError where the code has changed since."""
+    task = Task(**json.loads(text)["task"])
+    unchanged(f"evaluation {task.evaluation}", text, canonical_json(task.declared()))
+    return task
 
 
 def _of_experiment(workspace: Workspace, experiment: Experiment, tasks: Tasks, device: torch.device) -> None:
     """Compute tasks of every finished run, a run at a time, and gather the results. Exits with 1, and with
     the reasons, where some could not be computed.
     """
-    from fedshift.analysis.evaluated import gather
-
     by_run: dict[str, list[str]] = {}  # directory -> labels
     for label, (_, uses) in tasks.items():
         for use in uses:
@@ -121,7 +174,7 @@ def _of_experiment(workspace: Workspace, experiment: Experiment, tasks: Tasks, d
             click.echo(f"not finished: {directory}", err=True)
             continue
         try:
-            paths = _of_run(run.path, [tasks[label][0] for label in labels], workspace, device)
+            paths = _of_run(run, [tasks[label][0] for label in labels], workspace, device)
         except FedshiftError as error:
             errors.append(str(error))
             continue
@@ -136,27 +189,21 @@ def _of_experiment(workspace: Workspace, experiment: Experiment, tasks: Tasks, d
         sys.exit(1)
 
 
-def _of_run(run: Path, tasks: list[Task], workspace: Workspace, device: torch.device) -> list[Path]:
-    """Compute tasks of one finished run, and print a line of each result."""
-    from fedshift.common.registry import get
+def _of_run(run: RunDirectory, tasks: list[Task], workspace: Workspace, device: torch.device) -> list[Path]:
+    """Compute tasks of one finished run, and print a line of each result. Its partition is made where it is
+    absent and the images are here.
+    """
     from fedshift.evaluations.base import read
+    from fedshift.spec import parse
     from fedshift.training.evaluate import evaluate
+    from fedshift.training.provide import divide
 
-    _divide(RunDirectory(run), workspace)
-    paths = evaluate(workspace, run, tasks, device)
+    if summary := run.summary():
+        spec = parse(summary["spec"], str(run.summary_file))
+        absent = not workspace.partition(spec.partition_name).is_file()
+        if absent and workspace.prepared(spec.data.prepared_name).is_dir():
+            divide(workspace, spec)
+    paths = evaluate(workspace, run.path, tasks, device)
     for task, path in zip(tasks, paths, strict=True):
         click.echo(f"{task.evaluation}: {get('evaluations', task.evaluation).line(read(path)[0])}\n{path}")
     return paths
-
-
-def _divide(run: RunDirectory, workspace: Workspace) -> None:
-    """Make the partition that a finished run lacks, where its images are here."""
-    from fedshift.spec import parse
-    from fedshift.training.provide import divide
-
-    if (summary := run.summary()) is None:
-        return
-    spec = parse(summary["spec"], str(run.summary_file))
-    lacks = not workspace.partition(spec.partition_name).is_file()
-    if lacks and workspace.prepared(spec.data.prepared_name).is_dir():
-        divide(workspace, spec)

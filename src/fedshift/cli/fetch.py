@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fedshift.cli._names import complete, registered
+from fedshift.cli._options import complete, registered
 
 if TYPE_CHECKING:
     from fedshift.storage.workspace import Workspace
@@ -81,28 +81,19 @@ def command(
     if name == "weights":
         if ignore or skip_broken or link:
             raise click.UsageError("--ignore, --skip-broken and --link are for data sets.")
-        _weights(workspace, models, release, sources, lists)
+        if release or lists:
+            raise click.UsageError("--release and --lists are for data sets.")
+        from fedshift.storage.weights import fetch_weights
+
+        fetch_weights(models if models or sources else _needed_models(workspace), sources, say=click.echo)
         return
     if models:
         raise click.UsageError(f"One data set at a time: {name}, then {', '.join(models)}.")
-    _images(workspace, name, release or "original", sources, lists, ignore, skip_broken, link)
-
-
-def _images(
-    workspace: Workspace,
-    name: str,
-    release: str,
-    sources: tuple[Path, ...],
-    lists: Path | None,
-    ignore: tuple[str, ...],
-    skip_broken: bool,
-    link: bool,
-) -> None:
-    """Fetch a data set, and put it under DVC where that is possible and wanted."""
     from fedshift.common.errors import FedshiftError
     from fedshift.data import versions
     from fedshift.data.fetch import fetch
 
+    release = release or "original"
     raw = workspace.raw(name, release)
     if link and (file := versions.pointer(raw)).exists():
         what = "names a version of this tree, and DVC would write through a link into your folder"
@@ -121,29 +112,18 @@ def _images(
         click.echo(versions.add(workspace.root, raw, made=not there))
 
 
-def _weights(
-    workspace: Workspace,
-    models: tuple[str, ...],
-    release: str | None,
-    sources: tuple[Path, ...],
-    lists: Path | None,
-) -> None:
-    """Fetch published weights of the named models, or of those that params.yaml asks for."""
-    if release or lists:
-        raise click.UsageError("--release and --lists are for data sets.")
-    from fedshift.storage.weights import fetch_weights
-
-    fetch_weights(models if models or sources else _needed_models(workspace), sources, say=click.echo)
-
-
 def _needed_models(workspace: Workspace) -> list[str]:
     """Whose weights the experiments of params.yaml need."""
     from fedshift.cli.plan import read_request
     from fedshift.planning.lacking import needed_weights
     from fedshift.planning.plan import specs
 
-    runs = specs(workspace, read_request(workspace, ()))
-    owners = {file.owner: None for spec in runs for file in needed_weights(workspace, spec) if file.address}
+    files = (
+        file
+        for spec in specs(workspace, read_request(workspace, ()))
+        for file in needed_weights(workspace, spec)
+    )
+    owners = [*dict.fromkeys(file.owner for file in files if file.address)]
     if not owners:
         click.echo("The experiments of params.yaml need no published weights.")
-    return list(owners)
+    return owners

@@ -21,36 +21,34 @@ KINDS = [*registry.PACKAGES, "experiments"]
 @click.pass_obj
 def command(workspace: Workspace, kind: str | None, as_json: bool) -> None:
     """Name what there is, of one KIND or of all."""
+    listed = {section: _titles(workspace, section) for section in ([kind] if kind else KINDS)}
     if as_json:
-        echo_json({section: _titles(workspace, section) for section in ([kind] if kind else KINDS)})
+        echo_json(listed)
         return
-    for section in [kind] if kind else KINDS:
-        titles = _titles(workspace, section)
+    for section, titles in listed.items():
         width = max(map(len, titles), default=0)
         click.secho(section, bold=True)
         for name, title in titles.items():
             click.echo(f"  {name:{width}}  {title}".rstrip())
             try:
-                if kind == "datasets":
-                    _states(workspace, name, width)
-                if kind == "methods":
-                    _logs(name, width)
+                more = _more(workspace, kind, name)
             except FedshiftError as error:
-                click.echo(f"  {'':{width}}    {_broken(error)}")
+                more = [_broken(error)]
+            for line in more:
+                click.echo(f"  {'':{width}}    {line}")
 
 
-def _logs(name: str, width: int) -> None:
-    """A line per small tensor that the method logs."""
-    for logged, meaning in registry.get("methods", name).logs.items():
-        click.echo(f"  {'':{width}}    {logged}: {meaning}")
-
-
-def _states(workspace: Workspace, name: str, width: int) -> None:
-    """A line per release: absent, raw, verified, prepared, partitioned."""
+def _more(workspace: Workspace, kind: str | None, name: str) -> list[str]:
+    """Lines below a name where its kind alone is listed: the small tensors that a method logs; of a data set
+    how far each release is (absent, raw, verified, prepared, partitioned).
+    """
+    if kind == "methods":
+        return [f"{logged}: {meaning}" for logged, meaning in registry.get("methods", name).logs.items()]
+    if kind != "datasets":
+        return []
     from fedshift.data.state import states
 
-    for release, state in states(workspace, name).items():
-        click.echo(f"  {'':{width}}    {release}: {state}")
+    return [f"{release}: {state}" for release, state in states(workspace, name).items()]
 
 
 def _titles(workspace: Workspace, kind: str) -> dict[str, str]:

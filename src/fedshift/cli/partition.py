@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from fedshift.cli._options import plan_option
-
-if TYPE_CHECKING:
-    from fedshift.planning.planfile import Run
-    from fedshift.spec import Division
-    from fedshift.storage.workspace import Workspace
+from fedshift.cli._options import plan_option, required, unchanged
+from fedshift.common.errors import FedshiftError, unknown
+from fedshift.common.yaml_file import read
+from fedshift.data.partition import sizes, twins
+from fedshift.planning import planfile
+from fedshift.spec import Division, RunSpec, closed, parse
+from fedshift.spec.resolve import resolve_division
+from fedshift.storage.workspace import Workspace
+from fedshift.training.provide import divide
 
 TOGETHER = "partition.groups: together"
 
@@ -33,15 +36,11 @@ def command(workspace: Workspace, names: tuple[str, ...], plan: Path | None, fil
     Either planned partitions (default: all of the plan), or that of --spec. A planned partition is named as
     its file: pacs/3f0c5a91b7de of data/partitions/pacs/3f0c5a91b7de.parquet.
     """
-    from fedshift.common.errors import FedshiftError
-    from fedshift.data.partition import sizes, twins
-    from fedshift.training.provide import divide
-
     if file is not None and names:
         raise FedshiftError("fedshift partition", "--spec names one partition", "Leave out DATASET/RECIPE.")
     for spec in [_by_hand(file)] if file is not None else _planned(workspace, names, plan):
-        if not (folder := workspace.prepared(spec.data.prepared_name)).exists():
-            data = spec.data
+        data = spec.data
+        if not (folder := workspace.prepared(data.prepared_name)).exists():
             cure = f"Run: fedshift prepare {data.dataset} --release {data.release} --px {data.prepare.px}"
             raise FedshiftError(folder, "no such folder", cure)
         path = divide(workspace, spec)
@@ -57,33 +56,21 @@ def command(workspace: Workspace, names: tuple[str, ...], plan: Path | None, fil
         click.echo(path)
 
 
-def named(run: Run) -> str:
+def named(run: planfile.Run) -> str:
     """The name of a planned run's partition, as this verb is told it."""
     return run.partition.removeprefix("data/partitions/").removesuffix(".parquet")
 
 
 def _by_hand(file: Path) -> Division:
     """The division that a file declares: alone, or as part of a whole run."""
-    from fedshift.common.yaml_file import read
-    from fedshift.spec import Division, RunSpec, closed
-    from fedshift.spec.resolve import resolve_division
-
     value = read(file)
     return resolve_division(closed(RunSpec if "method" in value else Division, value, str(file)), str(file))
 
 
 def _planned(workspace: Workspace, names: tuple[str, ...], plan: Path | None) -> list[Division]:
-    """A run for each of the plan's partitions, or of those in `names`.
-
-    Raises FedshiftError where the code has changed since.
+    """A run for each of the plan's partitions, or of those in `names`. Raises FedshiftError where the code
+    has changed since.
     """
-    import json
-
-    from fedshift.cli._options import required, unchanged
-    from fedshift.common.errors import unknown
-    from fedshift.planning import planfile
-    from fedshift.spec import parse
-
     path = required(plan, "--spec")
     runs = {named(run): run for run in planfile.runs(path)}
     specs: list[Division] = []

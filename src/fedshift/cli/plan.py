@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import click
 
-from fedshift.cli._names import experiments_argument
-from fedshift.cli._options import json_option
+from fedshift.analysis import uneven
+from fedshift.archive.store import archived
+from fedshift.cli._options import echo_json, experiments_argument, json_option
 from fedshift.common.yaml_file import read
-from fedshift.experiments.load import available, unknown_experiment
-from fedshift.planning import planfile
+from fedshift.experiments.load import available, load, unknown_experiment
+from fedshift.experiments.tuning import trials, unequal
+from fedshift.planning import job, planfile
+from fedshift.planning.lacking import lacking, messages
 from fedshift.planning.plan import plan
+from fedshift.planning.planfile import COSTS, Run
 from fedshift.planning.request import DEVICES, Request
-from fedshift.planning.settle import changed, retrain, settle
+from fedshift.planning.settle import changed, retrain, settle, warnings
+from fedshift.spec import RunSpec
 from fedshift.storage.rundir import State
 from fedshift.storage.workspace import TUNING, Workspace
 
@@ -58,23 +66,18 @@ def read_request(workspace: Workspace, names: tuple[str, ...], **overrides: Any)
 @click.pass_obj
 def command(
     workspace: Workspace,
+    /,
     names: tuple[str, ...],
-    pack: int | None,
-    device: str | None,
-    parallel: int | None,
-    hours: int | None,
-    minutes: int | None,
     retry_failed: bool,
     retrain_changed: bool,
     listing: str,
     as_json: bool,
+    **overrides: Any,
 ) -> None:
     """Expand experiments (default: those of params.yaml) to runs; write the plan below results/plan/."""
-    overrides = {"pack": pack, "device": device, "parallel": parallel}
-    overrides |= {"hours": hours, "minutes": minutes}
     request = read_request(workspace, names, **overrides)
     path = plan(workspace, request)
-    runs = planfile.runs(path) if retry_failed or retrain_changed else []
+    runs = planfile.runs(path)
     if retry_failed:
         directories = [workspace.run_at(run.directory) for run in runs]
         failed = [run for run in directories if run.outcome() is State.FAILED]
@@ -84,19 +87,129 @@ def command(
     if retrain_changed:
         retrain(workspace, other := changed(workspace, runs))
         click.echo(f"{len(other)} runs of changed methods are trained again at the next start.", err=True)
-    if runs:
+    if retry_failed or retrain_changed:
         settle(workspace, runs, planfile.cells(path))
     if listing == "path":
         click.echo(path)
     elif listing == "runs":
-        click.echo("\n".join(sorted(run.digest for run in planfile.runs(path))))
+        click.echo("\n".join(sorted(run.digest for run in runs)))
     elif listing == "packs":
-        packs = {run.digest: run.stamp for run in planfile.runs(path)}
-        rows = (
-            f"{packs[use.digest]}  {use.experiment}  {use.label}  {use.axes}" for use in planfile.cells(path)
-        )
-        click.echo("\n".join(rows))
+        packs = {run.digest: run.stamp for run in runs}
+        for use in planfile.cells(path):
+            click.echo(f"{packs[use.digest]}  {use.experiment}  {use.label}  {use.axes}")
     else:
-        from fedshift.cli._plan_table import show
+        _show(workspace, path, request, as_json)
 
-        show(workspace, path, request, as_json)
+
+def _show(workspace: Workspace, path: Path, request: Request, as_json: bool) -> None:
+    """Print what is planned and left to do, a line for each experiment, then what to know about it."""
+    every = planfile.runs(path)
+    specs = {run.digest: RunSpec.model_validate_json(run.spec) for run in every}
+    guesses = {digest: _guesses(workspace, spec, request.device) for digest, spec in specs.items()}
+    directories = {run.digest: workspace.run_at(run.directory) for run in every}
+    left = {digest for digest, run in directories.items() if run.outcome() is not State.FINISHED}
+    lost = {digest for digest in left if directories[digest].failed_for_good}
+    left -= lost
+    shown = [(name, planfile.runs(path, experiments=(name,))) for name in request.experiments]
+    if len(shown) > 1:
+        shown.append(("all, each run once", every))
+    facts: list[dict[str, Any]] = []
+    for name, runs in shown:
+        todo = [run for run in runs if run.digest in left]
+        failures = sum(run.digest in lost for run in runs)
+        facts.append(
+            {
+                "experiment": name,
+                "runs": len(runs),
+                "done": len(runs) - len(todo) - failures,
+                "failed": failures,
+                "packs": len({run.pack for run in todo}),
+                "images": sum(run.images for run in todo),
+                "hours": sum(run.minutes for run in todo) / 60,
+                "disk_mb": job.disk_mb(todo, request.parallel),
+                "guessed": any(guesses[run.digest] for run in todo),
+            }
+        )
+    notes = [
+        f"Failed, and not trained again: {len(lost)} runs. Reasons: fedshift status. "
+        "Once they are fixed: fedshift plan --retry-failed."
+    ] * bool(lost)
+    notes += _notes(workspace, path, request, [run for run in every if run.digest in left], specs)
+    notes += sorted({guess for of_run in guesses.values() for guess in of_run})
+    if as_json:
+        echo_json({"plan": str(path), "device": request.device, "experiments": facts, "notes": notes})
+        return
+    width = max(len(name) for name, _ in shown)
+    click.echo(
+        f"{'experiment':{width}} {'runs':>6} {'done':>6} {'packs':>6} {'images':>9} {'hours':>9} {'disk':>9}"
+    )
+    for row in facts:
+        images, disk = f"{row['images'] / 1e6:.1f} M", f"{row['disk_mb'] / 1e3:.1f} GB"
+        hours = f"{'~' if row['guessed'] else ''}{row['hours']:.1f}"
+        click.echo(
+            f"{row['experiment']:{width}} {row['runs']:6} {row['done']:6} {row['packs']:6} {images:>9} "
+            f"{hours:>9} {disk:>9}"
+        )
+    click.echo(
+        f"Packs, images, hours and disk (one {request.device} worker) are of what is still to do. "
+        f"Plan: {path}"
+    )
+    for line in notes:
+        click.echo(line)
+
+
+def _notes(
+    workspace: Workspace, path: Path, request: Request, left: list[Run], specs: Mapping[str, RunSpec]
+) -> Iterator[str]:
+    """What to know about a plan. left: what is to be trained; specs: of all runs by digest."""
+    yield from warnings(changed(workspace, planfile.runs(path)))
+    if count := archived(workspace, [run.directory for run in left]):
+        yield f"Archived, of what is still to do: {count} runs (`fedshift table` shows them)."
+    for name in request.experiments:
+        if name.endswith(TUNING):
+            budgets = unequal(trials(workspace, load(workspace, name.removesuffix(TUNING))))
+            if rows := ", ".join(f"{row} {count}" for row, count in budgets.items()):
+                yield f"{name}: rows are tuned with different budgets (points): {rows}."
+    yield from messages(lacking(workspace, [specs[run.digest] for run in left]))
+    if longer := [run for run in left if job.longer([run], request.parallel, request.hours)]:
+        longest = max(longer, key=lambda run: run.minutes)
+        yield (
+            f"{len(longer)} runs may outlast a job of {request.hours} hours (params.yaml: hours) and rely on "
+            f"their checkpoints: the next attempt goes on. The longest: {longest.minutes / 60:.0f} hours, "
+            f"{longest.directory}"
+        )
+    import torch
+
+    from fedshift.federation.precision import has_bf16
+
+    bf16 = sum(specs[run.digest].local.precision == "bf16" for run in left)
+    if bf16 and not has_bf16(torch.device(request.device)):
+        yield (
+            f"{bf16} runs are in bf16, for which this CPU has no instructions: they take longer than in "
+            "fp32 (docs/runs.md, Precision)."
+        )
+    for name in request.experiments:
+        values = [{"method": use.label, **json.loads(use.axes)} for use in planfile.cells(path, name)]
+        yield from uneven.warnings(load(workspace, name), values)
+
+
+def _guesses(workspace: Workspace, spec: RunSpec, device: str) -> list[str]:
+    """What the estimate of a run is reckoned from where it was not measured or counted; the table marks it
+    with `~`.
+    """
+    from fedshift.planning.costs import counts, speed
+
+    guesses, estimate = [], speed(workspace, spec, device)
+    if not estimate.measured:
+        network = f"{spec.model.name} at {spec.data.input_px} px in {spec.local.precision}"
+        guesses.append(
+            f"~ Not measured on {device}, estimated: {network} (from {estimate.source}). "
+            f"Add a line to {COSTS}."
+        )
+    name, release = spec.data.dataset, spec.data.release
+    if not counts(workspace, name, release).source:
+        guesses.append(
+            f"~ Nobody has counted the images of {name} {release}, a guess. "
+            f"Run: fedshift fetch {name} --release {release}"
+        )
+    return guesses

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from fedshift.cli._names import complete, registered
-from fedshift.cli._options import plan_option
-
-if TYPE_CHECKING:
-    from fedshift.storage.workspace import Workspace
+from fedshift.cli._options import complete, plan_option, registered, required, unchanged
+from fedshift.common.errors import unknown
+from fedshift.data.plots import plot_domains
+from fedshift.data.prepare import load_index, map_pixels, prepare
+from fedshift.planning import planfile
+from fedshift.spec import Prepare, Source, closed
+from fedshift.storage.workspace import Workspace
 
 
 @click.command
@@ -29,10 +30,6 @@ def command(
 
     DATASET/RECIPE are images of a plan, named as their folder: release and px are the plan's.
     """
-    from fedshift.data.plots import plot_domains
-    from fedshift.data.prepare import load_index, map_pixels, prepare
-    from fedshift.spec import Prepare, closed
-
     if "/" in name:
         name, release, px = _planned(workspace, name, plan)
     folder = prepare(workspace, name, release, closed(Prepare, {"px": px}, "--px"), jobs)
@@ -42,15 +39,9 @@ def command(
 
 
 def _planned(workspace: Workspace, name: str, plan: Path | None) -> tuple[str, str, int]:
-    """Data set, release and pixels of the plan's images of this name.
-
-    Raises FedshiftError where the code has changed since.
+    """Data set, release and pixels of the plan's images of this name. Raises FedshiftError where the code has
+    changed since.
     """
-    from fedshift.cli._options import required, unchanged
-    from fedshift.common.errors import unknown
-    from fedshift.planning import planfile
-    from fedshift.spec import Prepare, Source
-
     path = required(plan, "the data set's name alone")
     known = {images.prepared.removeprefix("data/prepared/"): images for images in planfile.load(path).images}
     if name not in known:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from fedshift.cli._snakemake import to_its_end
+from fedshift.cli.run import to_its_end
 from fedshift.common.errors import FedshiftError
 from fedshift.data.versions import obstacle
 from fedshift.storage.workspace import Workspace
@@ -30,7 +30,7 @@ def command(workspace: Workspace, remote: str | None, force: bool, only_restore:
     Raw data sets are not among them: `fedshift fetch`, or `dvc pull data/raw/<name>/<release>.dvc` where the
     remote has them.
     """
-    from fedshift.analysis.evaluated import restore
+    from fedshift.analysis.evaluated import restore  # torch
 
     if only_restore:
         click.echo(
@@ -43,8 +43,7 @@ def command(workspace: Workspace, remote: str | None, force: bool, only_restore:
         f"{restore(workspace)} runs made elsewhere are known here from now on (without their weights)."
     )
     # A clone has neither times nor records that Snakemake could trust: --touch --forceall writes both. Where
-    # experiments or
-    # code have changed since these results were made, that would certify old tables as new ones.
+    # experiments or code have changed since, that would certify old tables as new ones.
     if _run(workspace.root, "dvc", "status", "--quiet", *SHOWN):
         click.echo(
             "These results are older than the experiments or the analysis: snakemake makes tables anew, and "

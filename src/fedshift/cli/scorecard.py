@@ -9,8 +9,16 @@ from pathlib import Path
 import click
 from tqdm import tqdm
 
+from fedshift.analysis import scorecard, tables
+from fedshift.analysis.collected import read
+from fedshift.analysis.coverage import numbers
+from fedshift.archive import store
+from fedshift.cli.results import collected_or_archived
 from fedshift.common.processes import spread
+from fedshift.experiments.expand import specs
 from fedshift.experiments.load import available, load
+from fedshift.experiments.schema import Experiment
+from fedshift.experiments.tuning import read_choice
 from fedshift.storage.workspace import Workspace
 
 
@@ -28,15 +36,10 @@ def command(workspace: Workspace, written_alone: bool) -> None:
     sentences, over all experiments. It reads the tables that were written; of experiments that lack theirs,
     those are made first which need no run or have archived ones (docs/archive.md).
     """
-    from fedshift.analysis import scorecard
-    from fedshift.analysis.coverage import numbers
-
     names = [] if written_alone else [*_archived(workspace)]
     shown = None if names else True  # on a terminal
-    with (
-        spread(len(names)) as each,
-        tqdm(total=2 * len(names), desc="archived experiments", disable=shown) as bar,
-    ):
+    bar = tqdm(total=2 * len(names), desc="archived experiments", disable=shown)
+    with spread(len(names)) as each, bar:
         # All are collected before a table is made: claims compare with runs of other experiments.
         for _ in each(functools.partial(_collect, workspace), names):
             bar.update()
@@ -49,28 +52,33 @@ def command(workspace: Workspace, written_alone: bool) -> None:
 
 
 def _collect(workspace: Workspace, name: str) -> None:
-    from fedshift.cli._collected import collected_or_archived
-
     collected_or_archived(workspace, name)
 
 
 def _write(workspace: Workspace, name: str) -> Path:
     """The tables of a collected experiment."""
-    from fedshift.analysis import tables
-    from fedshift.analysis.collected import read
-
     return tables.write(workspace, read(workspace, name)).with_suffix(".md")
 
 
 def _archived(workspace: Workspace) -> Iterator[str]:
     """Experiments with tables or claims, none of them written, that need no run or have archived ones."""
-    from fedshift.cli._collected import shown_without_training
-
-    if not workspace.archive.is_dir():
-        return
-    for name in available(workspace):
+    for name in available(workspace) if workspace.archive.is_dir() else ():
         experiment = load(workspace, name)
-        if workspace.tables(name).exists() or not (experiment.tables or experiment.claims):
-            continue
-        if shown_without_training(workspace, experiment):
+        judged = experiment.tables or experiment.claims
+        if judged and not workspace.tables(name).exists() and shown_without_training(workspace, experiment):
             yield name
+
+
+def shown_without_training(workspace: Workspace, experiment: Experiment) -> bool:
+    """Whether an experiment needs no run or has an archived one; of a tuned one, of those that
+    its search has chosen. Only runs in whose folder the archive has something are looked for.
+    """
+    if not experiment.train:
+        return True
+    choice = None
+    if experiment.tune:
+        if not workspace.tuned(experiment.name).is_file():
+            return False
+        choice = read_choice(workspace, experiment.name)
+    runs = specs(workspace, experiment, choice, lambda spec: workspace.archived(spec.place).is_dir())
+    return any(store.paths(workspace, spec.run_name) for spec in runs)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import click
 
 from fedshift.archive.store import archived
-from fedshift.cli._names import experiments_argument
-from fedshift.cli._options import echo_json, json_option
+from fedshift.cli._options import echo_json, experiments_argument, json_option
 from fedshift.cli.plan import read_request
 from fedshift.planning import planfile
 from fedshift.planning.cluster import troubles
@@ -37,47 +37,40 @@ def command(workspace: Workspace, names: tuple[str, ...], every: bool, as_json: 
     """
     request = read_request(workspace, names)
     path = ready(workspace, request)
-    listed = request.experiments
+    rows = [_row(workspace, path, name) for name in request.experiments]
     if as_json:
-        echo_json([_json(workspace, path, name) for name in listed])
+        echo_json(rows)
         return
-    width = max(map(len, listed))
-    columns = [*State, "archived"]
+    width, columns = max(map(len, request.experiments)), [*State, "archived"]
     click.echo(f"{'experiment':{width}} {'runs':>6} " + " ".join(f"{name:>11}" for name in columns))
-    lines: dict[str, tuple[State, str]] = {}
-    for name in listed:
-        states = {run: describe(workspace, run) for run in planfile.runs(path, experiments=(name,))}
-        counts = Counter(kind for kind, _ in states.values())
-        unfinished = [run.directory for run, (kind, _) in states.items() if kind is not State.FINISHED]
-        numbers = [*(counts[kind] for kind in State), archived(workspace, unfinished)]
-        click.echo(f"{name:{width}} {len(states):6} " + " ".join(f"{number:11}" for number in numbers))
-        lines |= {run.directory: (kind, why) for run, (kind, why) in states.items()}
-    todo = [run for run in planfile.runs(path) if lines[run.directory][0] is not State.FINISHED]
+    for row in rows:
+        numbers = " ".join(f"{row[name]:11}" for name in columns)
+        click.echo(f"{row['experiment']:{width}} {len(row['runs']):6} {numbers}")
+    described = {run["directory"]: run for row in rows for run in row["runs"]}
+    planned = [(run, described[run.directory]) for run in planfile.runs(path)]
+    todo = [run for run, now in planned if now["state"] != State.FINISHED]
     for line in messages(lacking(workspace, [RunSpec.model_validate_json(run.spec) for run in todo])):
         click.echo(line)
-    for line in warnings(run for run in planfile.runs(path) if lines[run.directory][1] == CHANGED):
+    for line in warnings(run for run, now in planned if now["why"] == CHANGED):
         click.echo(line)
     for what, cure in troubles(workspace):
         click.echo(f"{what}\n  {cure}")
-    for directory, (kind, why) in lines.items():
-        if every or kind in (State.FAILED, State.RUNNING):
-            click.echo(f"{kind:11} {directory}" + (f"  {why}" if why else ""))
+    for run in described.values():
+        if every or run["state"] in (State.FAILED, State.RUNNING):
+            click.echo(f"{run['state']:11} {run['directory']}" + (f"  {run['why']}" if run["why"] else ""))
 
 
-def _json(workspace: Workspace, path: Path, name: str) -> dict[str, object]:
-    """An experiment with every run of it."""
-    described = [(run, *describe(workspace, run)) for run in planfile.runs(path, experiments=(name,))]
-    counts = Counter(kind for _, kind, _ in described)
+def _row(workspace: Workspace, path: Path, name: str) -> dict[str, Any]:
+    """An experiment: how many runs are in each state, and every run."""
     fields = ("digest", "directory", "dataset", "method", "target", "seed")
-    listed = [
-        {**{key: getattr(run, key) for key in fields}, "state": str(kind), "why": why}
-        for run, kind, why in described
-    ]
-    by_state = {str(kind): counts[kind] for kind in State}
-    by_state["archived"] = archived(
-        workspace, [run.directory for run, kind, _ in described if kind is not State.FINISHED]
-    )
-    return {"experiment": name, **by_state, "runs": listed}
+    runs = []
+    for run in planfile.runs(path, experiments=(name,)):
+        state, why = describe(workspace, run)
+        runs.append({**{key: getattr(run, key) for key in fields}, "state": str(state), "why": why})
+    counts = Counter(run["state"] for run in runs)
+    unfinished = [run["directory"] for run in runs if run["state"] != State.FINISHED]
+    by_state = {str(state): counts[state] for state in State}
+    return {"experiment": name, **by_state, "archived": archived(workspace, unfinished), "runs": runs}
 
 
 def describe(workspace: Workspace, run: Run) -> tuple[State, str]:

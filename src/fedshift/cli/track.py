@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import fcntl
 import math
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 from tqdm import tqdm
 
-from fedshift.cli._names import experiments_argument
-from fedshift.cli._options import plan_option
+from fedshift.cli._options import experiments_argument, plan_option
 from fedshift.cli.plan import read_request
 from fedshift.common.errors import FedshiftError
+from fedshift.common.files import hold
 from fedshift.common.registry import get
 from fedshift.experiments.column import quantity, recorded
 from fedshift.experiments.load import load
@@ -75,7 +73,7 @@ def command(
             raise
         cure = "pip install 'fedshift[mlflow]'"
         raise FedshiftError("fedshift track", "MLflow is not installed", cure) from None
-    from fedshift.tracking.followed import followed
+    from fedshift.tracking.pages import followed
     from fedshift.tracking.store import address, shown_address
 
     path = plan or ready(workspace, read_request(workspace, names))
@@ -84,14 +82,19 @@ def command(
     follower = Follower(workspace, runs, address(workspace), _metrics(workspace, uses))
     if follow:
         os.nice(19)  # whatever trains on this machine goes first
-    with _alone(workspace.results / ".track.lock", beside is not None):
+    lock = workspace.results / ".track.lock"  # a workflow's follower waits for the one before it
+    if (held := hold(lock, wait=beside is not None)) is None:
+        what = "another follower is at work in this folder"
+        raise FedshiftError(lock, what, "It publishes the same; wait for it.")
+    try:
         _work(follower, follow, beside, every)
         pages = follower.describe()
+    finally:
+        os.close(held)
     if follower.client is not None:
-        counts = [follower.status(followed) for followed in runs]
+        counts = Counter(map(follower.status, runs))
         click.echo(
-            f"{counts.count('FINISHED')} finished, {counts.count('RUNNING')} unfinished and "
-            f"{counts.count('FAILED')} failed "
+            f"{counts['FINISHED']} finished, {counts['RUNNING']} unfinished and {counts['FAILED']} failed "
             f"of {len(runs)} runs are in {shown_address(follower.uri)}"
         )
     for page, views in pages.items():
@@ -105,11 +108,8 @@ def command(
 
 def _metrics(workspace: Workspace, uses: list[planfile.Cell]) -> tuple[str, ...]:
     """The metrics that tables of these experiments show and that runs do not record themselves."""
-    tables = [
-        table
-        for name in dict.fromkeys(cell.experiment for cell in uses)
-        for table in load(workspace, name).tables.values()
-    ]
+    experiments = [load(workspace, name) for name in dict.fromkeys(cell.experiment for cell in uses)]
+    tables = [table for experiment in experiments for table in experiment.tables.values()]
     named = dict.fromkeys(quantity(text).metric for table in tables for text in recorded(table.metrics))
     return tuple(name for name in named if not get("metrics", name).recorded)
 
@@ -118,12 +118,21 @@ def _work(follower: Follower, follow: bool, beside: int | None, every: float) ->
     """Publish until no run is written any more, with a progress bar; errors are printed as they come. A store
     that does not answer then has PATIENCE, or two more tries.
     """
+
+    def waits() -> bool:
+        """Whether more may come: the workflow lives, which makes tables at its end, or, without a workflow,
+        some run has not ended.
+        """
+        if beside is not None:
+            return _alive(beside)
+        return any(follower.status(followed) not in ("FINISHED", "FAILED") for followed in follower.runs)
+
     total = sum(followed.run.rounds for followed in follower.runs)
     patience = PATIENCE if follow else 2 * every
     end, problem = math.inf, ""
     with tqdm(total=total, unit="round", disable=None, desc="published") as bar:
         while True:
-            if end == math.inf and not (follow and _waits(follower, beside)):
+            if end == math.inf and not (follow and waits()):
                 end = time.monotonic() + patience
             for rounds in follower.sweep():
                 bar.update(rounds)
@@ -135,33 +144,9 @@ def _work(follower: Follower, follow: bool, beside: int | None, every: float) ->
             time.sleep(every)
 
 
-def _waits(follower: Follower, beside: int | None) -> bool:
-    """Whether more may come: the workflow lives, which makes tables at its end, or, without a workflow, some
-    run has not ended.
-    """
-    if beside is not None:
-        return _alive(beside)
-    return any(follower.status(followed) not in ("FINISHED", "FAILED") for followed in follower.runs)
-
-
 def _alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, PermissionError):  # another user's process: the number was given anew
         return False
     return True
-
-
-@contextmanager
-def _alone(path: Path, wait: bool) -> Iterator[None]:
-    """Hold the lock of a project folder's only follower. The follower of a workflow waits for the one before
-    it; a user's raises FedshiftError. A kill leaves no lock behind.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "w", encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            what = "another follower is at work in this folder"
-            raise FedshiftError(path, what, "It publishes the same; wait for it.") from None
-        yield

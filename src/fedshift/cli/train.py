@@ -80,15 +80,8 @@ def command(
         _train(workspace, run, threads_a_run, device, checkpoint_seconds)
 
     def in_its_own_process(run: Run) -> list[str]:
-        options = [
-            "--threads",
-            str(threads_a_run),
-            "--device",
-            device,
-            "--checkpoint-seconds",
-            str(checkpoint_seconds),
-        ]
-        return [*PROGRAM, str(workspace.root), "train", run.digest, "--plan", str(path), *options]
+        options = f"--threads {threads_a_run} --device {device} --checkpoint-seconds {checkpoint_seconds}"
+        return [*PROGRAM, str(workspace.root), "train", run.digest, "--plan", str(path), *options.split()]
 
     with blaming(workspace, runs[0].pack):
         _divide(workspace, path, todo)
@@ -129,13 +122,12 @@ def _named(path: Path, pack: str | None, digests: tuple[str, ...]) -> list[Run]:
     if pack is not None and not every:
         raise unknown(path, "pack", pack, {run.pack for run in planfile.runs(path)})
     if not pack and not digests:
-        raise FedshiftError(
-            "fedshift train", "nothing is named", "Give --pack, or digests (see: fedshift plan --print runs)."
-        )
+        cure = "Give --pack, or digests (see: fedshift plan --print runs)."
+        raise FedshiftError("fedshift train", "nothing is named", cure)
     for digest in digests:
         if not any(run.digest.startswith(digest) for run in every):
             raise unknown(path, "run", digest, [run.digest for run in every])
-    return [run for run in every if not digests or any(run.digest.startswith(digest) for digest in digests)]
+    return [run for run in every if not digests or run.digest.startswith(digests)]
 
 
 def _train(workspace: Workspace, run: Run, threads: int, device: str, checkpoint_seconds: float) -> None:

@@ -6,7 +6,7 @@ import click
 
 from fedshift.analysis import tuning
 from fedshift.analysis.collect import collect
-from fedshift.cli._names import experiment_argument
+from fedshift.cli._options import experiment_argument
 from fedshift.experiments.load import load
 from fedshift.experiments.tuning import read_choice, stage_of, tuned
 from fedshift.storage.workspace import Workspace

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import json
+from collections.abc import Iterator
+from typing import Any
 
 import click
 
-from fedshift.cli._names import complete, registered
-
-if TYPE_CHECKING:
-    from fedshift.storage.workspace import Workspace
+from fedshift.cli._options import complete, registered
+from fedshift.data import verify
+from fedshift.storage.workspace import Workspace
 
 SHOWN = 5
 
@@ -25,51 +26,37 @@ def command(workspace: Workspace, name: str, release: str, write_manifest: bool)
     """Check every raw image of data set NAME; names what is missing, surplus or corrupt, and byte-identical
     files.
     """
-    import json
-
-    from fedshift.data import verify
-    from fedshift.data.verify import split_names
-
     if write_manifest:
         click.echo(verify.write_manifest(workspace, name, release, accept=True))
     stamp = verify.verify(workspace, name, release)
     facts = json.loads(stamp.read_text(encoding="utf-8"))
     taken = ", taken as it is" if facts["accepted"] else ""
     click.echo(f"{facts['files']:,} files, {facts['bytes']:,} bytes: as in the manifest{taken}")
-    click.echo("\n".join(verify.count_lines(facts["counts"])))
-    click.echo(
-        "\n".join(
-            [
-                _identical(facts["duplicates"]),
-                *split_names(facts["counts"], next(iter(facts["counts"].values()), [])),
-            ]
-        )
-    )
+    splits = verify.split_names(facts["counts"], next(iter(facts["counts"].values()), []))
+    for line in (*verify.count_lines(facts["counts"]), *_identical(facts["duplicates"]), *splits):
+        click.echo(line)
     click.echo(f"{stamp}\npicture of the counts: {stamp.with_suffix('.png')}")
 
 
-def _identical(duplicates: dict[str, Any]) -> str:
+def _identical(duplicates: dict[str, Any]) -> Iterator[str]:
     """The lines on byte-identical files."""
     if not duplicates["groups"]:
-        return "no byte-identical files"
+        yield "no byte-identical files"
+        return
     counts = f"{duplicates['groups']} groups, {duplicates['surplus']} surplus"
-    lines = [
-        f"byte-identical files: {counts} (`partition.groups: together` keeps those of a domain on one side)"
-    ]
+    yield f"byte-identical files: {counts} (`partition.groups: together` keeps those of a domain on one side)"
     if domains := duplicates["domains"]:
-        lines.append(
+        yield (
             f"  {domains} of these groups in several domains: `groups: together` leaves out what the "
-            f"held-out domain is tested on, "
-            "and lets copies in two source domains stay where they are"
+            "held-out domain is tested on, and lets copies in two source domains stay where they are"
         )
     if classes := duplicates["classes"]:
-        lines.append(f"  {classes} of these groups in several classes: labels that contradict each other")
+        yield f"  {classes} of these groups in several classes: labels that contradict each other"
 
     def alike(paths: list[str]) -> bool:
         return len({tuple(path.split("/")[:2]) for path in paths}) == 1
 
     files = sorted(duplicates["files"], key=alike)  # those first that lie in several domains or classes
-    lines += [f"  {' = '.join(paths)}" for paths in files[:SHOWN]]
+    yield from (f"  {' = '.join(paths)}" for paths in files[:SHOWN])
     if len(files) > SHOWN:
-        lines.append(f"  ... and {len(files) - SHOWN} more groups, in the stamp")
-    return "\n".join(lines)
+        yield f"  ... and {len(files) - SHOWN} more groups, in the stamp"

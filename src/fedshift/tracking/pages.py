@@ -1,4 +1,6 @@
-"""Pages: what MLflow shows at the head of an experiment, and the views in which its methods are compared.
+"""Pages: the names of planned runs in MLflow (page, run, and the labels by which runs are searched and
+compared), what it shows at the head of an experiment, and the views in which its methods are compared
+(docs/tracking.md).
 
 A view is a tag of the experiment, `mlflow.sharedViewState.<name>`, as MLflow's own button "Share" writes it.
 """
@@ -7,13 +9,15 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from fedshift.experiments.load import load
+from fedshift.experiments.protocols import dotted
+from fedshift.planning.planfile import Cell, Run
 from fedshift.storage.workspace import Workspace
-from fedshift.tracking.followed import NOTE, Followed
 from fedshift.tracking.points import plain
 
 if TYPE_CHECKING:
@@ -21,10 +25,84 @@ if TYPE_CHECKING:
     from mlflow.entities import Experiment
 
 LOCAL = "http://127.0.0.1:5000"  # where `make ui` serves a store that is a file
-
+NOTE = "mlflow.note.content"  # a tag that MLflow shows as Markdown
+# Of variants, in their order on a page: MLflow's own choice is by run, and may give neighbours the same.
+COLOURS = ["1f77b4", "ff7f0e", "2ca02c", "d62728", "9467bd", "8c564b", "e377c2", "7f7f7f", "bcbd22", "17becf"]
 FOLDED = 50  # groups of a view: more do not fit into a tag of an old MLflow
 VIEW = "mlflow.sharedViewState."
+CHARTS = "&compareRunsMode=CHART&workflowType=machine_learning"
 TABLES = ("table.md", "table.csv")
+
+
+@dataclass(frozen=True)
+class Followed:
+    """A planned run, the experiments that use it, and what makes it a variant of its method there."""
+
+    run: Run
+    experiments: tuple[str, ...]
+    variant: str
+    axes: dict[str, str]
+    colour: str = ""
+
+    @property
+    def page(self) -> str:
+        """The MLflow experiment: `<data set>/<first experiment that uses the run>`."""
+        return f"{self.run.dataset}/{self.experiments[0].replace('/', '-')}"
+
+    @property
+    def name(self) -> str:
+        """What MLflow's tables and legends show."""
+        return f"{self.variant} | {self.run.target} | seed {self.run.seed}"
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """What is both a parameter (to compare by) and a tag (to search by)."""
+        run = self.run
+        named = {"method": run.method, "dataset": run.dataset, "target": run.target, "seed": str(run.seed)}
+        return {**named, "variant": self.variant}
+
+    @property
+    def tags(self) -> dict[str, str]:
+        run = self.run
+        used = {
+            "experiments": ", ".join(self.experiments),
+            "mlflow.runColor": self.colour,
+            "mlflow.source.name": f"experiments/{self.experiments[0]}.yaml",
+        }
+        note = f"Directory: `{run.directory}`"
+        return {**self.labels, "digest": run.digest, "code": run.code, **used, NOTE: note}
+
+    def params(self, spec: dict[str, Any]) -> dict[str, str]:
+        """Labels, axes, and the run's `spec` (spec.json of its directory) without what an axis says
+        already.
+        """
+        labelled = {"seed", "data.target", "data.dataset", "method.name"}
+        values = {key: str(value) for key, value in dotted(spec) if key not in labelled}
+        return {
+            **{key: value for key, value in values.items() if key.rpartition(".")[2] not in self.axes},
+            **self.axes,
+            **self.labels,
+        }
+
+
+def followed(runs: Iterable[Run], cells: Iterable[Cell]) -> list[Followed]:
+    """Runs with the names that experiments give them; where several use a run, the first experiment's."""
+    uses: dict[str, list[Cell]] = defaultdict(list)
+    for cell in cells:
+        uses[cell.digest].append(cell)
+    named = []
+    for run in runs:
+        if run.digest in uses:
+            first = uses[run.digest][0]
+            every = {key: str(value) for key, value in json.loads(first.axes).items()}
+            axes = {key: value for key, value in every.items() if key not in ("target", "seed")}
+            variant = ", ".join([first.label, *(f"{key}={value}" for key, value in axes.items())])
+            experiments = dict.fromkeys(cell.experiment for cell in uses[run.digest])
+            named.append(Followed(run, tuple(experiments), variant, axes))
+    numbers: dict[str, dict[str, int]] = defaultdict(dict)  # of variants, by page
+    for one in named:
+        numbers[one.page].setdefault(one.variant, len(numbers[one.page]))
+    return [replace(one, colour=f"#{COLOURS[numbers[one.page][one.variant] % 10]}") for one in named]
 
 
 def described(
@@ -45,7 +123,8 @@ def described(
         variants: dict[str, dict[str, None]] = defaultdict(dict)  # by held-out domain, in order
         for followed in theirs:
             variants[followed.run.target][followed.variant] = None
-        views = {target: _link(page, target) for target in variants}
+        shared = f"#/experiments/{page.experiment_id}/runs?viewStateShareKey="
+        views = {target: f"{shared}{quote(plain(target))}{CHARTS}" for target in variants}
         tags = {
             VIEW + plain(target): json.dumps(_view(target, list(of_target)))
             for target, of_target in variants.items()
@@ -66,11 +145,6 @@ def note(workspace: Workspace, experiment: str, views: dict[str, str], tables: s
     links += f" · [tables]({tables})" if tables else ""
     again = f"To make its tables: `fedshift run {experiment}`"
     return "\n\n".join([links, f"**{load(workspace, experiment).title}**", again])
-
-
-def _link(page: Experiment, target: str) -> str:
-    view = f"viewStateShareKey={quote(plain(target))}&compareRunsMode=CHART&workflowType=machine_learning"
-    return f"#/experiments/{page.experiment_id}/runs?{view}"
 
 
 def _view(target: str, variants: list[str]) -> dict[str, Any]:

@@ -25,8 +25,7 @@ from fedshift.common.parquet import read_parquet
 from fedshift.federation.records import reproducible, timed, timings
 from fedshift.storage.rundir import RunDirectory, State
 from fedshift.storage.workspace import Workspace
-from fedshift.tracking.followed import Followed
-from fedshift.tracking.pages import described
+from fedshift.tracking.pages import Followed, described
 from fedshift.tracking.points import COLUMNS, final_points, points
 from fedshift.tracking.store import client_of, every, trouble
 
@@ -58,11 +57,9 @@ class Follower:
     sent: dict[str, Sent] = field(default_factory=dict)  # by the run's id
     failures: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     problem: FedshiftError | None = None
-
-    def __post_init__(self) -> None:
-        self.pages: dict[str, str] = {}
-        self.client: MlflowClient | None = None  # of a store that answers
-        self.asked = False
+    pages: dict[str, str] = field(default_factory=dict)  # of the store: name -> id
+    client: MlflowClient | None = None  # of a store that answers
+    asked: bool = False  # what it has is known
 
     def status(self, followed: Followed) -> str:
         """MLflow's word for how far a run is in the store; empty where it is not there."""
@@ -138,17 +135,16 @@ class Follower:
                 if not double.data.metrics or double.info.experiment_id == there[0].info.experiment_id:
                     client.delete_run(double.info.run_id)
             if there:
-                run, tags = there[0], there[0].data.tags
+                info, data = there[0].info, there[0].data
+                rounds, failed = int(data.tags.get("rounds", -1)), "failure" in data.tags
                 self.sent[followed.run.digest] = Sent(
-                    run.info.run_id,
-                    run.info.status,
-                    int(tags.get("rounds", -1)),
-                    {*run.data.params},
-                    "failure" in tags,
+                    info.run_id, info.status, rounds, {*data.params}, failed
                 )
 
     def _publish(self, client: MlflowClient, followed: Followed) -> int:
-        """Send what is new of a run; return how many rounds that added."""
+        """Send what is new of a run, which is created where the store does not have it, as is its page;
+        return how many rounds that added.
+        """
         directory = self.workspace.run_at(followed.run.directory)
         if not directory.path.is_dir():
             return 0
@@ -159,7 +155,16 @@ class Follower:
         if records is None and (status != "FAILED" if sent is None else status == sent.status):
             return 0
         if sent is None:
-            sent = self.sent[followed.run.digest] = self._created(client, followed, directory, records)
+            start = None if records is None else round(1000 * pc.min(records["time"]).as_py())
+            tags = {**followed.tags, "code": self._code(followed)}
+            with suppress(KeyError, OSError):  # a user without a name, as in containers
+                tags["mlflow.user"] = directory.path.owner()
+            if (page := followed.page) not in self.pages:
+                files = (self.workspace.root.resolve() / "mlruns" / page).as_uri()
+                place = None if self.uri.startswith("http") else files  # a server has a place of its own
+                self.pages[page] = client.create_experiment(page, place)
+            created = client.create_run(self.pages[page], start, tags, followed.name)
+            sent = self.sent[followed.run.digest] = Sent(created.info.run_id)
         self._send(client, followed, sent, status, outcome, records)
         self.failures.pop(followed.run.digest, None)
         return max(0, sent.rounds) - max(0, before)
@@ -171,29 +176,10 @@ class Follower:
         summary = self.workspace.run_at(followed.run.directory).summary() or {}
         return str(summary.get("method_code", summary.get("code", followed.run.code)))
 
-    def _created(
-        self, client: MlflowClient, followed: Followed, directory: RunDirectory, records: pa.Table | None
-    ) -> Sent:
-        """A new run in the store, on its page, which is made where there is none."""
-        start = None if records is None else round(1000 * pc.min(records["time"]).as_py())
-        tags = {**followed.tags, "code": self._code(followed)}
-        with suppress(KeyError, OSError):  # a user without a name, as in containers
-            tags["mlflow.user"] = directory.path.owner()
-        if (page := followed.page) not in self.pages:
-            files = (self.workspace.root.resolve() / "mlruns" / page).as_uri()
-            place = None if self.uri.startswith("http") else files  # a server has a place of its own
-            self.pages[page] = client.create_experiment(page, place)
-        return Sent(client.create_run(self.pages[page], start, tags, followed.name).info.run_id)
-
     def _send(
-        self,
-        client: MlflowClient,
-        followed: Followed,
-        sent: Sent,
-        status: str,
-        outcome: dict[str, Any],
+        self, client: MlflowClient, followed: Followed, sent: Sent, status: str, outcome: dict[str, Any],
         records: pa.Table | None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Continue the run in the store: parameters, points, tags; at its end inputs, files, and last its
         status.
         """

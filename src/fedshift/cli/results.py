@@ -1,0 +1,176 @@
+"""The verbs that show collected results: table, rank, export, figure, report."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from fedshift.analysis import latex, tables
+from fedshift.analysis.collect import NothingFinished, collect
+from fedshift.analysis.collected import Collected, is_there, lacking, read
+from fedshift.archive import store
+from fedshift.cli._options import experiment_argument, experiments_argument
+from fedshift.cli.plan import read_request
+from fedshift.common.errors import FedshiftError
+from fedshift.experiments.column import column, quantity
+from fedshift.storage.workspace import Workspace
+
+
+def collected_or_archived(workspace: Workspace, name: str) -> Collected:
+    """What `fedshift collect` wrote of an experiment. Where the archive has more, the experiment's file is
+    newer or other code collected it, as in a clone that has not collected yet or pulled since, it is
+    collected first: nothing is trained. Raises FedshiftError where there is nothing to show.
+    """
+    here = is_there(workspace, name)
+    if here and (_is_current(workspace, name) or not workspace.archive.is_dir()):
+        collected = read(workspace, name)
+        runs = collected.runs  # adaptations come with their runs
+        missing = runs.loc[(runs["state"] != "finished") & runs["adaptation"].isna(), "run"]
+        if not store.archived(workspace, missing):
+            return collected
+    return collect(workspace, name)
+
+
+def present(workspace: Workspace, names: Sequence[str]) -> list[Collected]:
+    """Those of several experiments that have results; the others are named. Raises NothingFinished where none
+    has.
+    """
+    found, errors = [], []
+    for name in names:
+        try:
+            found.append(collected_or_archived(workspace, name))
+        except NothingFinished as error:
+            errors.append(error)
+    if errors and not found:
+        raise errors[0]
+    for nothing in errors:
+        click.echo(f"left out: {nothing}", err=True)
+    return found
+
+
+def _is_current(workspace: Workspace, name: str) -> bool:
+    """Whether what was collected of an experiment is by this code, and since its file was written."""
+    collected, file = workspace.metrics(name), workspace.experiments / f"{name}.yaml"
+    written_since = file.exists() and collected.stat().st_mtime < file.stat().st_mtime
+    return not lacking(workspace, name) and not written_since
+
+
+@click.command("table")
+@experiment_argument
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="METRIC.AGGREGATION",
+    help="Only print the tables, with this in place of their metrics: ece.ood, worst_class.pooled, "
+    "accuracy.std (see fedshift list metrics).",
+)
+@click.pass_obj
+def table(workspace: Workspace, experiment: str, metrics: tuple[str, ...]) -> None:
+    """Write the tables of EXPERIMENT below results/tables/, ours beside the published values, and print
+    them. In a fresh clone they are made of the archive (docs/archive.md).
+    """
+    for metric in metrics:
+        if column(metric, "--metric").relative:
+            what = f"'{metric}' is relative to a row, which the experiment's file names"
+            raise FedshiftError("--metric", what, "Leave out `gain.` or `ratio.`.")
+    collected = collected_or_archived(workspace, experiment)
+    if metrics:
+        click.echo(tables.with_metrics(workspace, collected, list(metrics)))
+        return
+    if not collected.experiment.tables:
+        hint = f"experiments/{experiment}.yaml declares no `tables`: docs/add-an-experiment.md says how."
+        click.echo(hint, err=True)
+    stem = tables.write(workspace, collected)
+    click.echo(stem.with_suffix(".md").read_text(encoding="utf-8"))
+    click.echo(stem.with_suffix(".md"))
+
+
+@click.command("rank")
+@click.argument("experiments", nargs=-1, required=True, metavar="EXPERIMENT...")
+@click.option("--metric", default="ood", show_default=True, metavar="METRIC.AGGREGATION", help="Ranked by.")
+@click.option(
+    "--against", default="", metavar="ROW", help="Compared with.  [default: fedavg, else the first]"
+)
+@click.pass_obj
+def rank(workspace: Workspace, experiments: tuple[str, ...], metric: str, against: str) -> None:
+    """Rank the methods of EXPERIMENTs by their mean over all data sets and held-out domains, and say which
+    can be told from fedavg: differences with intervals that hold all at once at 95%.
+
+    Written to results/tables/<first EXPERIMENT>/ranks.csv and .md.
+    """
+    from fedshift.analysis import ranking
+
+    quantity(metric, "--metric")
+    collections = present(workspace, experiments)
+    result = ranking.ranking(collections, metric, against)
+    stem = ranking.write(workspace.tables(experiments[0]), result, metric)
+    click.echo(stem.with_suffix(".md").read_text(encoding="utf-8"))
+    click.echo(stem.with_suffix(".csv"))
+
+
+@click.command("export")
+@experiment_argument
+@click.option("--printed", is_flag=True, help="Add the published value and the verdict below each number.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Output folder; default: results/export/EXPERIMENT.",
+)
+@click.pass_obj
+def export(workspace: Workspace, experiment: str, printed: bool, out: Path | None) -> None:
+    """Write the tables of EXPERIMENT as LaTeX (booktabs, siunitx, graphicx): the best of a column bold, the
+    second underlined.
+
+    \b
+    fedshift export hfedf/table2 --printed
+    """
+    collected = collected_or_archived(workspace, experiment)
+    if not collected.experiment.tables:
+        cure = "See docs/add-an-experiment.md."
+        raise FedshiftError(f"experiments/{experiment}.yaml", "declares no `tables` to export", cure)
+    for path in latex.write(workspace, collected, out or workspace.exported(experiment), printed):
+        click.echo(path)
+
+
+@click.command("figure")
+@experiment_argument
+@click.option("--lenient", is_flag=True, hidden=True, help="For Snakemake: exit with 0 in any case.")
+@click.pass_obj
+def figure(workspace: Workspace, experiment: str, lenient: bool) -> None:
+    """Plot the figures that EXPERIMENT lists below results/figures/ as SVG, PDF and PNG, with their values as
+    CSV. A figure that the finished runs do not allow yet is left out, with the reason; where none can be
+    plotted, exits with 2.
+    """
+    from fedshift.analysis.figures import draw
+
+    undrawn: list[str] = []
+    paths = draw.write(workspace, collected_or_archived(workspace, experiment), undrawn.append)
+    for path in paths:
+        click.echo(path)
+    for line in undrawn:
+        click.echo(line, err=True)
+    if undrawn and not paths and not lenient:
+        sys.exit(2)
+
+
+@click.command("report")
+@experiments_argument
+@click.option("--set", "folder", help="The folder's name below results/report/.")
+@click.pass_obj
+def report(workspace: Workspace, names: tuple[str, ...], folder: str | None) -> None:
+    """Write results/report/<set>/index.html of the finished and archived runs of experiments (default: those
+    of params.yaml).
+
+    <set> is --set, else the name of the only experiment, or folder of them, that is asked for, else "all".
+    The page needs no network.
+    """
+    from fedshift.analysis.report import write
+
+    experiments = read_request(workspace, names).experiments
+    present(workspace, experiments)
+    single = [group[0] for group in (names, experiments) if len(group) == 1]
+    click.echo(write(workspace, experiments, folder or (single[0] if single else "all")))
