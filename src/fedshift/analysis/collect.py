@@ -2,8 +2,6 @@
 one row per run in a third.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 from collections.abc import Sequence

@@ -12,8 +12,6 @@ experiments, but for
 - of pooled training (one model on all data): who holds what, who takes part, with what weight.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import json

@@ -5,8 +5,6 @@ A table of an experiment says which of the paper's tables it is (`printed`); row
 and metric_id, as in `fedshift.analysis.published`. Nothing has to be trained for it.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import math

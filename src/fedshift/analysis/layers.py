@@ -6,8 +6,6 @@ inputs, outputs, kernel, stride and padding. A printed layer is as many of them 
 so that a module too many or too few moves all that follow; what is left after the last layer belongs to it.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable, Iterator

@@ -2,8 +2,6 @@
 numbers as text, footnotes; Markdown, CSV, and the templates of HTML pages.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence

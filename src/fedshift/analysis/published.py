@@ -1,7 +1,5 @@
 """The papers' numbers (reference/published.csv): which belong to a cell of a table, in its unit."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Iterator

@@ -2,8 +2,6 @@
 with its keys in front.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 from collections import deque

@@ -4,8 +4,6 @@ A table's files are small and lie within the page; a figure's are those of `feds
 drawn them.
 """
 
-from __future__ import annotations
-
 import base64
 import datetime
 import json

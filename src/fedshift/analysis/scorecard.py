@@ -5,8 +5,6 @@ It reads table.csv and claims.csv, which tables write. A number or a comparison 
 to compare, and says why not. A number that a paper prints again in another table counts once.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence

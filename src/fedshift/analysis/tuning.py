@@ -6,8 +6,6 @@ of equal ones the point that comes first. Test and held-out accuracies are not l
 left out before anything is computed.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from pathlib import Path

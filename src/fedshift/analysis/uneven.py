@@ -2,8 +2,6 @@
 (`only`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 

@@ -16,8 +16,6 @@ narrow for restless ones (docs/verdicts.md has the simulation).
   the same words, or it is not. A setting that was copied from the paper gets no word.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """What callers have at hand, as plain values: numbers of NumPy and PyTorch, arrays, paths, ranges."""
 
-from __future__ import annotations
-
 import functools
 import operator
 import os

@@ -1,7 +1,5 @@
 """Images as a run sees them: `fedshift.load_data`."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -2,8 +2,6 @@
 more of it; `fedshift.results` has those of an experiment.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

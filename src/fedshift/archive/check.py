@@ -2,8 +2,6 @@
 whether its specification is the one that its name was made of. Hashes: fedshift.archive.file.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A run trained here beside the same run in the archive: the same bits, or how far apart."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -5,8 +5,6 @@ Its first member says what the others are, with their hashes. Its name ends with
 a file is never changed, so two contributors never change the same one.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -4,8 +4,6 @@ A file lies where its run lies below results/runs: results-archive/<data set>/<m
 What two experiments share is archived once.
 """
 
-from __future__ import annotations
-
 import functools
 import io
 import os

@@ -1,7 +1,5 @@
 """The command line: one verb for each step on the way of the data, imported only when it is called."""
 
-from __future__ import annotations
-
 import importlib
 import io
 import os

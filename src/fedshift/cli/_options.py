@@ -2,8 +2,6 @@
 a shell: `eval "$(_FEDSHIFT_COMPLETE=bash_source fedshift)"` (zsh, fish alike).
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`fedshift archive`: keep in git what finished runs measured, list and check it, compare runs with it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`fedshift collect`: gather the metrics of an experiment's runs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

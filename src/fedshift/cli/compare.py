@@ -1,7 +1,5 @@
 """`fedshift compare`: methods trained alike on one data set, from images to a table."""
 
-from __future__ import annotations
-
 import sys
 
 import click

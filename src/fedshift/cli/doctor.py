@@ -1,7 +1,5 @@
 """`fedshift doctor`: what there is, what is not, what to do."""
 
-from __future__ import annotations
-
 import sys
 
 import click

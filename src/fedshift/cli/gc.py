@@ -1,7 +1,5 @@
 """`fedshift gc`: find, and delete where asked, results that nothing needs."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 

@@ -2,8 +2,6 @@
 each has come, for methods what they record.
 """
 
-from __future__ import annotations
-
 import click
 
 from fedshift.cli._options import echo_json, json_option

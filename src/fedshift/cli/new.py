@@ -1,7 +1,5 @@
 """`fedshift new`: a file to start from, with its test."""
 
-from __future__ import annotations
-
 import click
 
 from fedshift.storage.workspace import Workspace

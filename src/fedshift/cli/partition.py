@@ -1,7 +1,5 @@
 """`fedshift partition`: give every sample to a client, and to train, validation or test."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

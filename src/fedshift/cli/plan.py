@@ -1,7 +1,5 @@
 """`fedshift plan`: expand experiments to runs, and say what there is to do before anything starts."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path

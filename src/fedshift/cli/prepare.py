@@ -1,7 +1,5 @@
 """`fedshift prepare`: decode raw images once into a memory map."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

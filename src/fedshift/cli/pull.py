@@ -1,7 +1,5 @@
 """`fedshift pull`: results that somebody else trained, taken over so that nothing is trained again."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

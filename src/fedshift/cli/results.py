@@ -1,7 +1,5 @@
 """The verbs that show collected results: table, rank, export, figure, report."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`fedshift run`: one experiment from images to tables and figures, by Snakemake; or one run of a method."""
 
-from __future__ import annotations
-
 import logging
 import os
 import signal

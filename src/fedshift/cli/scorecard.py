@@ -1,7 +1,5 @@
 """`fedshift scorecard`: every printed number, comparison and sentence, counted by verdict."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`fedshift status`: where every run of the experiments stands, failures with their reasons."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`fedshift train`: train planned runs, each once."""
 
-from __future__ import annotations
-
 import json
 import logging
 import subprocess

@@ -1,7 +1,5 @@
 """`fedshift tune`: choose an experiment's settings from the finished runs of its search."""
 
-from __future__ import annotations
-
 import click
 
 from fedshift.analysis import tuning

@@ -1,7 +1,5 @@
 """fedshift verify: check raw images against their manifest."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """The images that evaluations look at: some of each set, the same for all methods; and their features."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple

@@ -7,8 +7,6 @@ variances v, w of their responses, each on its client's images; a stage diverges
 pairs of clients. Filters whose responses never vary are left out.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator, Sequence

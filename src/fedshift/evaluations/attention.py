@@ -5,8 +5,6 @@ Scores as at testing: an image is its own partner (Eq. 6). They sum to 1 over th
 whoever draws them enlarges them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

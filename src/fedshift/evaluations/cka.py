@@ -4,8 +4,6 @@ alignment, Kornblith et al., ICML 2019, Section 3).
 1: equal up to a rotation and a scale; 0: nothing in common. The images are those of all clients.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 

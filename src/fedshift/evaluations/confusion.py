@@ -1,7 +1,5 @@
 """Confusion: how many images of each class are taken for which."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

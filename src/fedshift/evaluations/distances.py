@@ -6,8 +6,6 @@ features are long is not ahead; a distance is the mean Euclidean one over pairs 
 clients' images together, each seen by its client's model.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple

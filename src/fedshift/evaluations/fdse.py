@@ -8,8 +8,6 @@ Not in the paper ("several epochs"): epochs, step size and batch. The term is th
 that training had, with the run's own beta.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

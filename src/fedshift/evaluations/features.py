@@ -1,7 +1,5 @@
 """Features: what the head sees of some images of each client, with label, domain and prediction."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

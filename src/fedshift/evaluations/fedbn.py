@@ -4,8 +4,6 @@ Deviation: only batch normalisation is in training mode, so that Dropout draws n
 passes five times over the images, the paper once.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

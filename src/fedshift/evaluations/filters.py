@@ -6,8 +6,6 @@ A patch is the smallest square that holds all pixels with a gradient.
 Needs captum: pip install -e .[captum].
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ each layer, the standard deviation is averaged across all parameters within that
 it; statistics of batch normalisation are no weights.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ Features are what the head sees, each divided by its length, as `distances` has 
 principal components.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Axes: what an experiment varies, and the values of each as tables show them."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass

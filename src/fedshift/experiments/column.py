@@ -1,7 +1,5 @@
 """Columns: what an entry of a table's `metrics` shows of each run, before seeds are averaged."""
 
-from __future__ import annotations
-
 import math
 from typing import Literal, NamedTuple, get_args
 

@@ -3,8 +3,6 @@ experiment's file would declare so, and the experiment of `fedshift compare`, in
 alike on one data set, each domain held out once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

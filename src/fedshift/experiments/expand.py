@@ -8,8 +8,6 @@ Data set and method are each run's own, whichever of these sets them, so one fil
 `target: all` are the domains of the run's own.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 from collections.abc import Callable, Iterator

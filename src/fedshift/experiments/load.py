@@ -1,7 +1,5 @@
 """Reads experiment files, by name."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path, PurePosixPath
 

@@ -2,8 +2,6 @@
 names.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Mapping

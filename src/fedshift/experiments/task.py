@@ -2,8 +2,6 @@
 known without the run.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal

@@ -6,8 +6,6 @@ to `tune.axes`. It is planned, trained and collected as any other. What is then 
 fedshift.analysis.tuning.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import Counter

@@ -1,7 +1,5 @@
 """Validate an experiment file: every method, axis, value, row, figure and claim that it names exists."""
 
-from __future__ import annotations
-
 import dataclasses
 import difflib
 import functools

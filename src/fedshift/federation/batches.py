@@ -1,7 +1,5 @@
 """Which samples a client sees, in which order: the same for every method."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass

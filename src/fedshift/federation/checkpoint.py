@@ -1,7 +1,5 @@
 """A run's checkpoint: one safetensors file, replaced atomically, from which the run goes on bit for bit."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Iterator, Mapping

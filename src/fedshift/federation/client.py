@@ -1,7 +1,5 @@
 """What a method's client hooks see, and the device that all clients train on, one after the other."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from types import SimpleNamespace

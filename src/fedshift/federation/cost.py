@@ -1,7 +1,5 @@
 """What a run costs: arithmetic, passes, bytes of a model, memory."""
 
-from __future__ import annotations
-
 import contextlib
 import resource
 import sys

@@ -1,7 +1,5 @@
 """Which models of a run are tested when and on what, what is recorded of them, and which weights are kept."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 

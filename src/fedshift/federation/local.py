@@ -1,7 +1,5 @@
 """Local training: the only place that calls a method's `loss`, `grad` and `step`."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

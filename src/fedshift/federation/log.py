@@ -1,7 +1,5 @@
 """What methods log: small tensors of a round, which stay on the device until the round ends."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """The federated round: broadcast, local training, upload, aggregation, evaluation."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any

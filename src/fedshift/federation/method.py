@@ -3,8 +3,6 @@
 `__all__` are the names that the file of a method imports.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

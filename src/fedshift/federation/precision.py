@@ -2,8 +2,6 @@
 convolutions unless told otherwise, and how a CPU computes products of bf16 tensors.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any

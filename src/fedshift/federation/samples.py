@@ -1,7 +1,5 @@
 """The images of a run as the engine sees them: one tensor of pixels, one of labels, and who holds which."""
 
-from __future__ import annotations
-
 import itertools
 import os
 from collections import deque

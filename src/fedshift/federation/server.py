@@ -1,7 +1,5 @@
 """What a method's server hooks see."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Methods that their papers also train centrally."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fedshift.federation.method import Method

@@ -8,8 +8,6 @@ shown. The styles' way to the server and back, 2 c floats up and 2 c N down for 
 among the counted bytes.
 """
 
-from __future__ import annotations
-
 from fedshift.data.renderings.ccst import Params
 from fedshift.federation.method import Method
 

@@ -1,7 +1,5 @@
 """Central: one model on the union of all clients' training data, for as many epochs as the federation."""
 
-from __future__ import annotations
-
 from fedshift.federation.method import Method
 
 

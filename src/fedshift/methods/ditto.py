@@ -4,8 +4,6 @@ Both take a step on the same batch. The personal model starts from the first mod
 of its own, and never leaves its client. lam = 0 is local training from the common start.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from torch import Tensor

@@ -8,8 +8,6 @@ normalisation of its own (mobilenet, vit_small) needs `stages`. StableFDG's code
 network that uses it; `stages: [stage1, stage2, stage3]` is where it puts MixStyle.
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Annotated

@@ -1,7 +1,5 @@
 """FedAvg: average the clients' models (McMahan et al. 2017, Algorithm 1)."""
 
-from __future__ import annotations
-
 from fedshift.federation.method import Method
 
 

@@ -5,8 +5,6 @@ the client. For a domain that no client has, they are the plain mean over the cl
 CCST's evaluation of FedBN does, where all have): a declared exception for analysis.
 """
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from fedshift.federation.method import Index, Layout, Method, Server

@@ -15,8 +15,6 @@ are mixed with amplitudes of images as they are. Statistics of batch normalisati
 alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal

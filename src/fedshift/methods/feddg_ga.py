@@ -9,8 +9,6 @@ the paper's text and this default are `loss`. A client that was away compares wi
 trained, and the weights of those who are away stay; the paper has full participation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal

@@ -5,8 +5,6 @@ Parameters only; statistics are averaged plainly. The average is uniform. Clippi
 whole local objective. The released code scales alpha by a client's size; alpha is the same for all here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -9,8 +9,6 @@ channels, so that after the first round every channel gets the same factor. The 
 FDSE's port averages uniformly (preset `released`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal

@@ -6,8 +6,6 @@ instead (its src/server.py): a hard mask less its agreement - unanimous coordina
 threshold as the server's step. tau = 0 with eta = 1 is FedAvg bit for bit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -9,8 +9,6 @@ everybody takes part, and has no history for a client that was away in the first
 count at 1. tau below 0 with beta = 0 is uniform FedAvg.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated

@@ -8,8 +8,6 @@ in FedRD's comparison; its gradient is written out, so that no second backward p
 nonlinear classifier and its frozen batch normalisation in training are not built.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated

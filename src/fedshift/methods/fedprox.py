@@ -4,8 +4,6 @@ The term acts on trainable parameters, not on statistics. mu = 0 is FedAvg bit f
 The average is the protocol's; FDSE's platform averages FedProx without sizes (preset `released-fdse`).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from torch import Tensor

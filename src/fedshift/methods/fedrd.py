@@ -15,8 +15,6 @@ label_shift). Where there are none, Eq. 1-2 are plain cross entropy. Eq. 4's dis
 validation split keeps its labels as they come.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal

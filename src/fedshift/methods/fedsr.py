@@ -8,8 +8,6 @@ paper's, the squared norm, is an option. Not here: the release averages without 
 average are the protocol's. Its "5 local epochs" are 5 iterations; local epochs are the protocol's.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 

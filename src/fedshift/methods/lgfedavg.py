@@ -6,8 +6,6 @@ model). On a domain that no client has, the clients' models under the shared hea
 their accuracies averaged: a declared exception for analysis.
 """
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from fedshift.federation.method import Index, Layout, Method, Server

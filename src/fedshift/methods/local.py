@@ -6,8 +6,6 @@ That code also keeps each client's best epoch by validation; here all clients sh
 that no client has, the clients' accuracies are averaged (hFedF, Sec. 4).
 """
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from fedshift.federation.method import Index, Layout, Method, Server

@@ -6,8 +6,6 @@ forward pass. Placement after stages 1-3, as `resnet18_ms_l123` of StableFDG's c
 and of MixStyle's on PACS; on Office-Home MixStyle's script has stages 1 and 2 (`stages: [stage1, stage2]`).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 

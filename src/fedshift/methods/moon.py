@@ -6,8 +6,6 @@ head there. The global and the last local model are frozen and in eval mode; FLG
 they happen to have. The term begins with a client's second round: before, it has no last model.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 

@@ -10,8 +10,6 @@ taken in the space of weights (equal to mixing outputs for a linear layer; stati
 left out of it).
 """
 
-from __future__ import annotations
-
 import functools
 import operator
 from dataclasses import dataclass

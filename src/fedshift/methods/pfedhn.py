@@ -8,8 +8,6 @@ clipped to norm 50. Statistics of batch normalisation, which the paper's network
 client's by 1 / N.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal

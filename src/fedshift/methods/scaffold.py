@@ -9,8 +9,6 @@ averages by the clients' sizes, `weights: size`, and divides the control by K al
 `control: steps`: preset `released`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """ResNets in torchvision's layout: what resnet18 and resnet50 share."""
 
-from __future__ import annotations
-
 from types import MappingProxyType
 from typing import Any, ClassVar
 

@@ -5,8 +5,6 @@ multiply-adds for an image of 256 px. Not torchvision's AlexNet, which is 4,096 
 without batch normalisation.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import nn

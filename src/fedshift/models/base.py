@@ -1,7 +1,5 @@
 """What every network has: ordered named stages, a neck, a feature and a head."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from types import MappingProxyType

@@ -5,8 +5,6 @@ M multiply-adds for an image of 32 px. A guess at one of the networks of hFedF's
 does not show.
 """
 
-from __future__ import annotations
-
 import re
 from types import MappingProxyType
 from typing import Any

@@ -3,8 +3,6 @@
 61,514 parameters at 10 classes, 3.39 M multiply-adds for an image of 32 x 32 pixels.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import nn

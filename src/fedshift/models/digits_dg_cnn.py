@@ -4,8 +4,6 @@ Zhou et al., "Deep Domain-Adversarial Image Generation for Domain Generalisation
 code has its four stages: 115,146 parameters at 10 classes, 14.16 M multiply-adds for an image of 32 px.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import nn

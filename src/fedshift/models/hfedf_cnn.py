@@ -8,8 +8,6 @@ not show the inside of an inception block but its channels (32, 64, 16): with it
 before, is a guess, after the order of Inception.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

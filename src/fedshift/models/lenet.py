@@ -5,8 +5,6 @@ classes, 651,468 multiply-adds for an image of 32 px. A guess at one of the netw
 which our copy does not show.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import nn

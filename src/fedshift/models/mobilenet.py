@@ -5,8 +5,6 @@ Sandler et al., "MobileNetV2: Inverted Residuals and Linear Bottlenecks" (CVPR 2
 which our copy does not show.
 """
 
-from __future__ import annotations
-
 from types import MappingProxyType
 from typing import Any
 

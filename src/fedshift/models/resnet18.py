@@ -4,8 +4,6 @@ He et al., "Deep Residual Learning for Image Recognition" (CVPR 2016): 11,180,10
 1,813.6 M multiply-adds for an image of 224 px.
 """
 
-from __future__ import annotations
-
 from types import MappingProxyType
 
 from torchvision.models.resnet import BasicBlock

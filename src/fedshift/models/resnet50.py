@@ -4,8 +4,6 @@ He et al., "Deep Residual Learning for Image Recognition" (CVPR 2016), with the 
 convolutions: 23,522,375 parameters at 7 classes, 4,087 M multiply-adds for an image of 224 px.
 """
 
-from __future__ import annotations
-
 from types import MappingProxyType
 
 from torchvision.models import resnet

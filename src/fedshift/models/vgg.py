@@ -6,8 +6,6 @@ torchvision's `vgg11_bn`; its linear layers of 4,096, made for maps of 7 x 7, gi
 pooling. A guess at one of the networks of hFedF's Figure 14, which our copy does not show.
 """
 
-from __future__ import annotations
-
 import itertools
 from types import MappingProxyType
 from typing import Any

@@ -5,8 +5,6 @@ normalisation in the feed-forward part: 1,096,327 parameters at 7 classes and 25
 its linear layers. Patches, tokens and their order are those of that code.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -13,8 +13,6 @@ network MEASURED_ON. Passes of images through the network cost in proportion to 
 feature maps and weights, whose share falls with the cube root of the MACs (docs/fdse.md).
 """
 
-from __future__ import annotations
-
 import csv
 import functools
 import io

@@ -2,8 +2,6 @@
 the user learns it before they begin.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Expands experiments to runs, each once, and groups them into packs: what one job trains."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -9,8 +9,6 @@ A job uses the plan that it was started with, whatever was edited while it waite
 version has changed. Starting the workflow requests the plan of what is declared now.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import json

@@ -2,8 +2,6 @@
 only: the Snakefile needs it.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable
 

@@ -3,8 +3,6 @@
 since. Standard library only: the Snakefile needs it.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -2,8 +2,6 @@
 mistake in either.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math

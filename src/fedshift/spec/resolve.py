@@ -1,7 +1,5 @@
 """Fills a RunSpec's open choices from the registry and refuses combinations that cannot run."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Callable

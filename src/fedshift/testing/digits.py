@@ -1,7 +1,5 @@
 """Handwritten digits as a small federation, without files: each client sees them in its own colours."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

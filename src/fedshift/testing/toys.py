@@ -1,7 +1,5 @@
 """Small federations whose every number can be worked out by hand, or is quick to compute."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -5,8 +5,6 @@ search, what has arrived; nothing else remembers it. Every point carries the tim
 again adds nothing: whatever was cut off is simply sent once more.
 """
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """MLflow's store: its address, a client that answers within seconds, and what a broken one needs."""
 
-from __future__ import annotations
-
 import logging
 import os
 import re

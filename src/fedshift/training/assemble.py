@@ -1,7 +1,5 @@
 """Puts a run together: its data, a model and a method become a Federation."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

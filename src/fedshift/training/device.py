@@ -1,7 +1,5 @@
 """Which device a job computes on: the device that was requested, or none."""
 
-from __future__ import annotations
-
 import os
 import platform
 import socket

@@ -1,7 +1,5 @@
 """Evaluates a finished run: tables computed from its kept weights and its images, each computed once."""
 
-from __future__ import annotations
-
 import functools
 import time
 from collections.abc import Sequence

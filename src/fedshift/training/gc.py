@@ -1,7 +1,5 @@
 """Garbage below results/: runs that were trained again, or that no experiment has any more."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections import defaultdict

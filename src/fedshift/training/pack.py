@@ -5,8 +5,6 @@ reached is written before the process ends, and Ctrl-C for the end of an import.
 Slurm sends SIGTERM before a time limit or a preemption, with some seconds to go.
 """
 
-from __future__ import annotations
-
 import fcntl
 import logging
 import os

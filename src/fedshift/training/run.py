@@ -2,8 +2,6 @@
 summary.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import shlex

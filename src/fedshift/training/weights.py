@@ -1,7 +1,5 @@
 """The weights of a finished run: written from its Federation, and read back into one."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -4,8 +4,6 @@ Most follow from reference/claims.csv: each printed number has one cell (fedshif
 may be of another experiment than the claim's left side. The others are declared in an experiment's `claims`.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import re

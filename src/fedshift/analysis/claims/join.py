@@ -2,8 +2,6 @@
 why none does. Nothing has to be trained for it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 

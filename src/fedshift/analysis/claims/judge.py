@@ -21,8 +21,6 @@ of its experiment: worse than any that does; two such runs are equal.
 On the paper's own numbers (`on_print`), without a test: whether what is printed bears out what is said.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Bars: a metric at each value of an axis (data sets, targets, a setting), a bar per method or target."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

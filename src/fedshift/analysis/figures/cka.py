@@ -1,7 +1,5 @@
 """CKA: how alike the features of two clients' networks are, for every pair of clients."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Claims: every paired difference with its interval, next to the difference that the paper prints."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Clients: accuracy on each client's own samples, by its domain, as dots side by side or as a radar."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

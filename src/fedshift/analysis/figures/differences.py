@@ -1,7 +1,5 @@
 """Differences: how far each method lies above or below another one, on each held-out domain."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import pandas as pd

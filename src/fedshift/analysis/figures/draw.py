@@ -1,7 +1,5 @@
 """Draw: plots as SVG, PDF and PNG, with their values as CSV."""
 
-from __future__ import annotations
-
 import io
 import math
 import textwrap

@@ -1,7 +1,5 @@
 """Embeddings: where the clients' embeddings lie at the end of training, or how they move over rounds."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

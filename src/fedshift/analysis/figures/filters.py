@@ -2,8 +2,6 @@
 backpropagation leaves of them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

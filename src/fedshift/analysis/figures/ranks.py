@@ -1,7 +1,5 @@
 """Ranks: the methods by their mean over data sets and held-out domains, as differences from one of them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

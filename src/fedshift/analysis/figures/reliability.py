@@ -2,8 +2,6 @@
 right where it is so sure.
 """
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass
 from typing import Literal

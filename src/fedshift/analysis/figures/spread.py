@@ -1,7 +1,5 @@
 """Spread: the standard deviation of weights over the clients' networks, by layer."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

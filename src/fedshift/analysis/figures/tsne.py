@@ -1,7 +1,5 @@
 """T-SNE: a map of the features of all clients' images, by class and by domain, with distances as numbers."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from fedshift.analysis.collected import Collected

@@ -1,7 +1,5 @@
 """Weights: how much each client counts in the server's step, over rounds or at the end of training."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """Accuracy: the share of samples that are classified correctly."""
 
-from __future__ import annotations
-
 from fedshift.analysis.metrics.base import Array, Metric, ratio
 
 

@@ -1,7 +1,5 @@
 """Balanced accuracy: mean recall of the classes that have samples."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fedshift.analysis.metrics.base import Array, Metric, ratio, recall

@@ -2,8 +2,6 @@
 (fedshift.federation.records).
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from typing import Any, ClassVar, Literal

@@ -1,7 +1,5 @@
 """Confidence: the mean probability of the class that is predicted."""
 
-from __future__ import annotations
-
 from fedshift.analysis.metrics.base import Array, Metric, ratio
 
 

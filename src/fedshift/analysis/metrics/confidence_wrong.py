@@ -2,8 +2,6 @@
 of each bin of confidence (hFedF Fig. 3).
 """
 
-from __future__ import annotations
-
 from fedshift.analysis.metrics.base import Array, Metric, mean_of
 
 

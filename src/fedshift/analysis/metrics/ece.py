@@ -2,8 +2,6 @@
 2017, Eq. 3).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from fedshift.analysis.metrics.base import Array, Metric, ratio

@@ -1,7 +1,5 @@
 """Loss: mean cross entropy of the samples, in nats."""
 
-from __future__ import annotations
-
 from fedshift.analysis.metrics.base import Array, Metric, ratio
 
 

@@ -2,8 +2,6 @@
 balanced accuracy there).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from fedshift.analysis.metrics.base import Array, Metric, recall

@@ -1,7 +1,5 @@
 """Worst class: the lowest recall of a class that has samples."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fedshift.analysis.metrics.base import Array, Metric, recall

@@ -14,8 +14,6 @@ tensors, Eq. 6 takes other forms (released.py), blocks differ (Decomposition): p
 the first release, and `released`. Unseen domain, undefined in the paper: `unseen_dse`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal

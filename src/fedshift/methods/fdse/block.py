@@ -10,8 +10,6 @@ Deviations: Table A7 prints a dense layer where the depthwise one is, which cont
 (Table 4), and calls the last normalisation BN_DSE; Eq. 3 and the released code have what is here.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Literal, cast

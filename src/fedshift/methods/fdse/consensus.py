@@ -1,7 +1,5 @@
 """FDSE's aggregation: consensus of the shared updates (Eq. 8), similarity of the personal tensors (Eq. 9)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """FDSE's consistency term (Eq. 4-7): it pulls the statistics of every block's output to the global ones."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

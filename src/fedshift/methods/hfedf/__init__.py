@@ -18,8 +18,6 @@ No code was released; what the paper leaves open or contradicts is settled thus:
   extremes over the 100 that it is trained on. Its way to the clients is not counted as traffic.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal

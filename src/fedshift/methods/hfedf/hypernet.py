@@ -10,8 +10,6 @@ features, and v_i for the bias. So inner products of gradients need no gradient 
 weighted sum is one matrix product; autograd is left with the embeddings and the hidden layers.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import dataclass

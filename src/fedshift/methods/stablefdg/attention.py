@@ -5,8 +5,6 @@ The similarity S = Q_j^T K_i [hw, hw] is averaged over its query axis, so all th
 is its mean query [d].
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable

@@ -5,8 +5,6 @@ Functions of tensors and of the numbers drawn for them. Style information Phi is
 the variances of both.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 import torch

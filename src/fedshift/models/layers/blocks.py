@@ -5,8 +5,6 @@ there is none), that a method may replace by one block. `insert` puts layers bet
 whose names do not change.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterable, Mapping
 

@@ -1,7 +1,5 @@
 """What every method must hold: what travels, where gradients lie, resume, participation."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pyarrow as pa

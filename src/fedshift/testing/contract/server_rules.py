@@ -1,7 +1,5 @@
 """What holds for the server's rule of every method, replayed from a run."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import dataclass
 from typing import Any

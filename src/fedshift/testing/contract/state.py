@@ -1,7 +1,5 @@
 """What a federation holds at a moment, to be compared bit for bit."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Mapping
 from pathlib import Path
