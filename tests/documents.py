@@ -1,7 +1,5 @@
 """The shell commands of a page, and a copy of the checkout in which a test runs them as its reader would."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Trains one run and dies at a chosen place, in a process of its own."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

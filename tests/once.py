@@ -1,7 +1,5 @@
 """What several tests need and none changes, made once in a session, whichever of its workers asks first."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

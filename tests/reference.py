@@ -1,7 +1,5 @@
 """Reference vectors: every number in them is an input of a test or is compared; test_every_leaf.py holds us to it."""
 
-from __future__ import annotations
-
 import atexit
 import json
 import os

@@ -3,8 +3,6 @@
 `make test-isa` runs it under other instruction sets than the CPU's best, with the commit as key.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 

@@ -1,7 +1,5 @@
 """What a user can get wrong in words: every mistake is named with its place, and with what to do next."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

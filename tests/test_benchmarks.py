@@ -1,7 +1,5 @@
 """Benchmarks are scripts, whose folder is the first in which Python looks for modules."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Pages name what is there, generated ones are up to date, and what they count is what a reader counts."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

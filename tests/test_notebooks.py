@@ -1,7 +1,5 @@
 """The notebooks of docs/notebooks run from the first cell to the last, in a copy of the checkout."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

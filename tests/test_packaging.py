@@ -1,7 +1,5 @@
 """Recipes of environments, and what catalogues read, agree with pyproject.toml and constraints.txt."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from importlib.metadata import requires, version

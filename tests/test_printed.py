@@ -1,7 +1,5 @@
 """What the pages of docs print for plug-in authors works as they say."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Every command of README.md runs as it stands there, or a shorter one in its place, with the reason."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import NamedTuple
 

@@ -2,8 +2,6 @@
 mistakes, examples run.
 """
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import json

@@ -1,7 +1,5 @@
 """The documentation as a site: it is built strictly, asks no network for anything, and its search works from a disk."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

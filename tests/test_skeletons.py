@@ -1,7 +1,5 @@
 """What `fedshift new` writes is whole: in a scratch copy of the checkout, its tests pass at once."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

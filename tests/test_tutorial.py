@@ -1,7 +1,5 @@
 """The commands of docs/tutorial.md, one after the other, as its reader calls them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What rounding alone explains: the dtype's epsilon, times the operations, times the size of what was added up."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

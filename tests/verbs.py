@@ -1,7 +1,5 @@
 """The verbs, called as a user would."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from click.testing import CliRunner, Result

@@ -1,7 +1,5 @@
 """A page as headless Chromium shows it: its text after all scripts, its console, and what it asked the network for."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """A project folder with finished runs, written in the format that training writes."""
 
-from __future__ import annotations
-
 import json
 import zlib
 from collections.abc import Mapping

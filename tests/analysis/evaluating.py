@@ -1,7 +1,5 @@
 """Results of evaluations of a toy project's runs, written in the format that `fedshift evaluate` gathers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

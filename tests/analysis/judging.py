@@ -1,7 +1,5 @@
 """Toy experiments with known differences between methods, for tests of claims."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Adapted rows: what was adapted stands in tables, claims and reports as a method of its own."""
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

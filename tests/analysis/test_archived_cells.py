@@ -1,7 +1,5 @@
 """Which cells of a table say that archived runs are in them."""
 
-from __future__ import annotations
-
 import pytest
 
 from fedshift.analysis import tables

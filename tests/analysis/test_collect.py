@@ -1,7 +1,5 @@
 """Collected files hold every record once, and every planned run, finished or not."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

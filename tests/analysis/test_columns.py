@@ -1,7 +1,5 @@
 """Columns besides accuracies: gains, ratios, costs, what it takes to reach a value, settings."""
 
-from __future__ import annotations
-
 import json
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """Whether a printed value may stand beside a cell follows from what both were trained with."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Every printed number has one cell of an experiment, or a reason why it has none."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from fedshift.analysis.comparable import UNIT

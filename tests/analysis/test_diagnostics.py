@@ -1,7 +1,5 @@
 """The reader of diagnostics: a run's, an experiment's, by name; what has none has no rows."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

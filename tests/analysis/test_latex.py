@@ -1,7 +1,5 @@
 """Tables for papers: emphasis, seeds, printed values and verdicts, in each format."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The layers that papers print, against those of the networks that their experiments declare."""
 
-from __future__ import annotations
-
 import re
 
 import pandas as pd

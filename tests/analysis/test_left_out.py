@@ -1,7 +1,5 @@
 """Clients without a test image: left out of means, counted in tables; never their validation accuracy."""
 
-from __future__ import annotations
-
 import json
 
 import pandas as pd

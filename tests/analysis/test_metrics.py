@@ -1,7 +1,5 @@
 """Metrics: pure functions, against scikit-learn on the samples themselves and by hand; aggregations over clients; tables of them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

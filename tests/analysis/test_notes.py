@@ -1,7 +1,5 @@
 """Notes below tables: policies, mixtures, code, and what columns mean."""
 
-from __future__ import annotations
-
 from fedshift.analysis import tables
 from fedshift.analysis.notes import notes
 

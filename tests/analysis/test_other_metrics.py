@@ -1,7 +1,5 @@
 """Tables with other metrics than their own."""
 
-from __future__ import annotations
-
 from fedshift.analysis import tables
 
 from .conftest import Project, accuracy

@@ -1,7 +1,5 @@
 """Pages come from templates that an installed package has, too."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

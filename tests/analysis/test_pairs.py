@@ -1,7 +1,5 @@
 """benchmarks/pairs.py: paired differences that pages quote, of seeds with all their runs."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

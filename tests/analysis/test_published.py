@@ -1,7 +1,5 @@
 """Published values: which printed number belongs to a cell, and how it stands beside ours."""
 
-from __future__ import annotations
-
 import math
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The round that tables show, and the four accuracies of a run in it."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 

@@ -1,7 +1,5 @@
 """Methods over blocks: differences from one of them, which hold all at once; what is left out."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Which rows of a column are best and second."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from fedshift.analysis.latex import ranks

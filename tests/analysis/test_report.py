@@ -1,7 +1,5 @@
 """The report: one file that asks for nothing, holds what the tables hold, and names what is not there."""
 
-from __future__ import annotations
-
 import base64
 import json
 import shutil

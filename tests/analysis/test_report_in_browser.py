@@ -3,8 +3,6 @@
 FEDSHIFT_SCREENSHOTS=FOLDER keeps the picture.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Intervals by hand and beside scipy, the three words, and how often they are wrong."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

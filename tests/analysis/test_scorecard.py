@@ -1,7 +1,5 @@
 """The scorecard counts every printed number and every claim once."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Cells of tables: exact means and spreads, gaps, order, and means over fewer values."""
 
-from __future__ import annotations
-
 import math
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """What a search chooses: by validation, never by test, the same whatever order its runs come in."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Means over fewer values than beside them are found, and `fedshift plan` says so before anything is trained."""
 
-from __future__ import annotations
-
 from fedshift.analysis.uneven import AVERAGE, marked
 
 USES = [

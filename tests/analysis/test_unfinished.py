@@ -1,7 +1,5 @@
 """An experiment that is half done: what can be shown is shown, what cannot is named."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

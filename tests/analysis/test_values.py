@@ -1,7 +1,5 @@
 """Collected files are read some runs at a time, and no run in two pieces."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest

@@ -1,7 +1,5 @@
 """Printed numbers judged: which cell stands for which, what both sides are, and why some cannot be judged."""
 
-from __future__ import annotations
-
 import json
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """The Python interface: light until it is used, its examples run, its files have the columns that the page says."""
 
-from __future__ import annotations
-
 import doctest
 import json
 import re

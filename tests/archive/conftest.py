@@ -1,7 +1,5 @@
 """A tiny experiment that was really trained, and its runs as archive files."""
 
-from __future__ import annotations
-
 import io
 import json
 import shutil

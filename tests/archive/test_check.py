@@ -1,7 +1,5 @@
 """What `check` refuses, and where, of files whose hashes are all right."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """A run trained here beside the archived one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """The file of an archived run: the same bytes each time, and refused when a single one is another."""
 
-from __future__ import annotations
-
 import io
 import json
 import shutil

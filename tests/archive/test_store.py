@@ -1,7 +1,5 @@
 """Which files of a run stay, which counts, and what git makes of two contributors."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

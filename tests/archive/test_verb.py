@@ -1,7 +1,5 @@
 """`fedshift archive`, and tables of a clone that has nothing but the archive."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """From prepared digits to a table, a figure and a verdict, by the verbs alone."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

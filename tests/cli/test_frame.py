@@ -1,7 +1,5 @@
 """The frame of the command line: quick, lazy, and clear about mistakes."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """What is said of a mistake names the next command, and that command works."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil

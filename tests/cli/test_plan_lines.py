@@ -1,7 +1,5 @@
 """What `fedshift plan` says below its table of the machine that it was asked on."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

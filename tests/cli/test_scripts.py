@@ -1,7 +1,5 @@
 """What scripts and shells read: JSON, and the names that complete a word."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

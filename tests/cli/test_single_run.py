@@ -1,7 +1,5 @@
 """`fedshift run METHOD`: one run, on a terminal as a user sees it."""
 
-from __future__ import annotations
-
 import os
 import pty
 import re

@@ -1,7 +1,5 @@
 """What is handed on to Snakemake: it listens to the last `--config` alone, so the experiment goes with it."""
 
-from __future__ import annotations
-
 import pytest
 
 from fedshift.cli.run import snakemake

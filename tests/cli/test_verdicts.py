@@ -1,7 +1,5 @@
 """From prepared digits to a verdict on each number of a paper that prints what was just measured, or not."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """By default the contract is tested on methods that span what a method may declare; on all by `make test-all`."""
 
-from __future__ import annotations
-
 import pytest
 
 SPANNING = {"ditto", "fdse", "hfedf", "scaffold", "stablefdg"}

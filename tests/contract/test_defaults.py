@@ -1,7 +1,5 @@
 """A parameter at its default is left out of a run's name: another default would give kept results a meaning that they never had."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What every method that logs must hold: walks the registry, so that a new log is tested unasked."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Every function that is marked as an equation is one that a run really calls: walks the registry."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import sys

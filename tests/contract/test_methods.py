@@ -1,7 +1,5 @@
 """What every method must hold: walks the registry, so that a new file is tested unasked."""
 
-from __future__ import annotations
-
 from fedshift.common.registry import names
 from fedshift.testing.contract import MethodContract
 from fedshift.testing.toys import method

@@ -1,7 +1,5 @@
 """What holds for the server's rule of every method (and for which it does not, with the reason): walks the registry."""
 
-from __future__ import annotations
-
 from fedshift.common.registry import names
 from fedshift.testing.contract import ServerRuleContract
 from fedshift.testing.toys import method

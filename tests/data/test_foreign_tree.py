@@ -22,7 +22,6 @@ from fedshift.data.verify import verify, write_manifest
 from fedshift.planning import planfile
 from fedshift.spec import Prepare, Source
 from fedshift.storage.workspace import Workspace
-from tests.cli.test_data_verbs import call
 from tests.data.conftest import draw, plant
 from tests.data.test_partition import make_spec
 from tests.verbs import done, fedshift, refused
@@ -227,7 +226,7 @@ def test_each_step_is_seen(workspace: Workspace, tmp_path: Path) -> None:
     workspace.root.mkdir()
     assert states(workspace, "folder") == {}
     tree = plant(tmp_path / "tree", "AB", "xy", each=5)
-    call(workspace.root, "fetch", "folder", "--release", "mine", "--from", str(tree))
+    fedshift(workspace.root, "fetch", "folder", "--release", "mine", "--from", str(tree))
     assert states(workspace, "folder") == {"mine": State("raw")}
     verify(workspace, "folder", "mine")
     assert states(workspace, "folder") == {"mine": State("verified", 20)}
@@ -237,7 +236,7 @@ def test_each_step_is_seen(workspace: Workspace, tmp_path: Path) -> None:
     spec = make_spec(dataset="folder")
     partition(workspace, spec.model_copy(update={"data": spec.data.model_copy(update={"release": "mine"})}))
     assert states(workspace, "folder") == {"mine": State("verified", 20, (16, 32), 1)}
-    lines = call(workspace.root, "list", "datasets").output.splitlines()
+    lines = fedshift(workspace.root, "list", "datasets").output.splitlines()
     assert "mine: verified, 20 files, prepared (16, 32 px), partitioned (1)" in [
         line.strip() for line in lines
     ]

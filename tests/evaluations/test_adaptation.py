@@ -1,7 +1,5 @@
 """Real runs, adapted by the command line: what is read back, on which images, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What every evaluation must hold, and which model of a run it sees: walks the registries."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Real runs, evaluated by the command line: what is made once, gathered, read, made again, and refused."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """FDSE-Adaption against a plain PyTorch transcription of Algorithm 3, and what it must leave alone."""
 
-from __future__ import annotations
-
 import math
 
 import torch

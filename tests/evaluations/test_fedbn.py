@@ -1,7 +1,5 @@
 """FedBN-Adaption: statistics move as PyTorch's do, and nothing else."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Attention maps and guided backpropagation: by hand on tiny networks, and of a run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

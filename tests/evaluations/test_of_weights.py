@@ -1,7 +1,5 @@
 """Analyses of kept weights: each number against a plain retelling."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from dataclasses import replace

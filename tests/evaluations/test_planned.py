@@ -1,7 +1,5 @@
 """Adaptations that an experiment asks for: what is refused before anything trains, and real runs adapted by one call."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The experiment that `fedshift compare` writes of a tree of the user's own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """One walk over every experiment: it can be planned, collected and shown, and docs/ counts its runs."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

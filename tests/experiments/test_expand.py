@@ -1,7 +1,5 @@
 """From a declaration to its runs: presets, data sets on axes, seeds, two held-out domains, and a run in a few words."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -4,8 +4,6 @@ Digits hold plain 454, ink 451, texture 447 and outline 445 images. `outline` is
 domain int(share * n) images are held out, the rest trains.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Where the settings of a paper's runs come from: the paper, its code, or a reason that is written down."""
 
-from __future__ import annotations
-
 import pytest
 
 from docs.generate.protocols import beside, headline, settings

@@ -1,7 +1,5 @@
 """The search of an experiment: what a space holds, which points are tried, and the search as an experiment of its own."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from typing import Any

@@ -1,7 +1,5 @@
 """What a declaration may say, and what is refused when it is planned: names, axes, columns, figures."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

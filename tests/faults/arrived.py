@@ -1,7 +1,5 @@
 """What MLflow holds, against what the runs recorded."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import sqlite3

@@ -1,7 +1,5 @@
 """A small disk that can be full: a file system of its own in memory."""
 
-from __future__ import annotations
-
 import contextlib
 import subprocess
 import time

@@ -1,7 +1,5 @@
 """Which processes belong to a folder."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """What faults of all kinds are made of."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

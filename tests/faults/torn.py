@@ -1,7 +1,5 @@
 """A machine goes down while it writes: what trained there is gone, and a file is empty, cut off or filled with zeros."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

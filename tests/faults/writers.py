@@ -1,7 +1,5 @@
 """Who writes into run directories, in which order: told by the kernel, not by the runs."""
 
-from __future__ import annotations
-
 import ctypes
 import itertools
 import os

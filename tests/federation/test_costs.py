@@ -1,7 +1,5 @@
 """What a run counts of itself: bytes that travel, passes of its networks, times beside its records."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pyarrow as pa

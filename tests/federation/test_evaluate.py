@@ -1,7 +1,5 @@
 """Accuracy, loss and statistics of one pass, by hand; which model of a client is tested and reported; which round is best."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Layout and network: every tensor of a model has a place in a row, aligned or not, and a network on a row computes what the model computes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A client's training: which samples it sees and how they are gathered, the optimiser and its schedules."""
 
-from __future__ import annotations
-
 import math
 from itertools import chain
 from pathlib import Path

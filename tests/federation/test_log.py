@@ -1,7 +1,5 @@
 """What methods log arrives where it belongs, of those who took part."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """fp32, tf32 and bf16: what a run sets and puts back, where tf32 is refused, and the values of bf16 without instructions for it."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 

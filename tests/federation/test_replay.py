@@ -1,7 +1,5 @@
 """Every number that a run of FedAvg records, against the same rounds written out: three unequal clients, one of them at rest, two targets."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """The parts of a round that FedAvg does not use: first pass and exchange, generated models, one client after the other, own optimiser rules."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import pytest

@@ -1,7 +1,5 @@
 """Whose is whose where not everybody takes part: messages, slots, weights, averages made as clients come, and models for an unseen domain."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

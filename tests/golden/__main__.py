@@ -5,8 +5,6 @@ python -m tests.golden archive    archive.json; then, for docs/results: python d
 python -m tests.golden plan       papers.txt
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -3,8 +3,6 @@
 `archive.json` contains a digest of each file. Those that docs/results keeps must be the same bytes.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ Four cases a method, in which each two of participation, augmentation and precis
 `engine.json` contains three numbers a case for all machines, and SHA-256 of all that a run keeps for each class of machine that it was made on.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

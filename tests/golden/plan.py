@@ -1,7 +1,5 @@
 """The runs of all printed tables: `papers.txt` has a line for each, its place below results/runs with its digest."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import yaml

@@ -1,7 +1,5 @@
 """Nothing that was measured is lost: `python -m tests.golden` writes these files anew."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

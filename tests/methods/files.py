@@ -1,7 +1,5 @@
 """Which test files and reference vectors belong to a method."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

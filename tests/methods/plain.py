@@ -1,7 +1,5 @@
 """A whole run written out without the engine: what the replays of several methods share. Models are dictionaries of tensors by name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any

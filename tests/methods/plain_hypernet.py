@@ -1,7 +1,5 @@
 """hFedF's hypernetwork (Table 8) and its clients written out: what the replays of hFedF and pFedHN share. Gradients are autograd's."""
 
-from __future__ import annotations
-
 import math
 
 import torch

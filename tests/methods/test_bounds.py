@@ -1,7 +1,5 @@
 """Values of methods' parameters that no run can be trained with are refused before it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

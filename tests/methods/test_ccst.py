@@ -1,7 +1,5 @@
 """CCST's rendering: AdaIN against the reference, what a run trains on, and weights that are not there."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

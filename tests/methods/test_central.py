@@ -1,7 +1,5 @@
 """Central training: tested on every client's held-out data."""
 
-from __future__ import annotations
-
 from fedshift.testing.toys import SIZES, finish, method, small, spec
 from tests.methods import plain
 

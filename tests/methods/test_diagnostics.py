@@ -1,7 +1,5 @@
 """What methods record, against the equations written out and against what the server did with it."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Ditto: two rounds against the reference, and which model is evaluated."""
 
-from __future__ import annotations
-
 import pytest
 
 from fedshift.testing.toys import finish, method, quadratics, small, spec

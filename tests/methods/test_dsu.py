@@ -1,7 +1,5 @@
 """DSU against stored noise, its limits, and where it acts."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

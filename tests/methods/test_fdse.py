@@ -1,7 +1,5 @@
 """FDSE: equations at their boundaries, options and refusals that neither the replay nor the reference covers, and its log."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """FDSE's equations and classes of tensors against the reference."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Three rounds of FDSE, one of three unequal clients at rest, against the same rounds written out from the paper, without the engine and without the method's functions."""
 
-from __future__ import annotations
-
 from itertools import combinations
 from typing import Any
 

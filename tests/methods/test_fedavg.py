@@ -1,7 +1,5 @@
 """FedAvg: a round against the reference, a client alone, the average of plain tensors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """FedBN: statistics against the reference, what is kept, unseen domains."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

@@ -1,7 +1,5 @@
 """FedDG: whose amplitudes are drawn, what is sent once, its limit."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """FedDG-GA: the rule against the reference, when gaps are measured and when they count."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """FedDyn: two rounds on quadratics against the reference, its refusal."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

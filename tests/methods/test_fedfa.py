@@ -1,7 +1,5 @@
 """FedFA: the server's variances against stored ones, the layer and the server at their limits."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

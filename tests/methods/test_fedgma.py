@@ -1,7 +1,5 @@
 """FedGMA: masks against the reference, and what is masked."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

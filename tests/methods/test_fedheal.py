@@ -1,7 +1,5 @@
 """FedHEAL: its rules where a replay does not reach them, its limit."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

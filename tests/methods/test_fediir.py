@@ -1,7 +1,5 @@
 """FedIIR: the head's gradient in its precisions, what travels, its limit."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

@@ -1,7 +1,5 @@
 """FedProx: a round against the reference, its limit."""
 
-from __future__ import annotations
-
 import pytest
 
 from fedshift.testing.toys import method, quadratics, spec, trained

@@ -1,7 +1,5 @@
 """FedRD: Eq. 1-4 against the reference and at their boundaries, who has rare classes, its limits."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """FedSR: its regularisers against the reference and at zero, its head in evaluation."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

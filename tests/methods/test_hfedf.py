@@ -1,7 +1,5 @@
 """hFedF: Eq. 4-10 against the reference and at their boundaries, its embeddings, its limits."""
 
-from __future__ import annotations
-
 import inspect
 import itertools
 from typing import Any

@@ -1,7 +1,5 @@
 """LG-FedAvg: only the last linear layer is exchanged."""
 
-from __future__ import annotations
-
 from fedshift.testing.toys import finish, method, spec
 from tests.methods import plain
 

@@ -1,7 +1,5 @@
 """Local training: who is evaluated with what."""
 
-from __future__ import annotations
-
 import math
 
 from fedshift.testing.toys import finish, method, spec

@@ -1,7 +1,5 @@
 """MixStyle against stored draws, its limits, and where it acts."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

@@ -1,7 +1,5 @@
 """MOON: the contrastive term against the reference, its limits."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

@@ -1,7 +1,5 @@
 """PartialFed (a reconstruction): its gate against the reference, its fixed rules."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """pFedHN: hFedF as its limit."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

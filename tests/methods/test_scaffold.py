@@ -1,7 +1,5 @@
 """SCAFFOLD: two rounds against the reference, what a control divides by, its released rule."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

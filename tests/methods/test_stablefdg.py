@@ -1,7 +1,5 @@
 """StableFDG: its draws, options and limits that neither the replay nor the reference covers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any

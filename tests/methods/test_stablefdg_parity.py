@@ -1,7 +1,5 @@
 """StableFDG against its reference vectors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -3,8 +3,6 @@
 Of the method's functions only those are used that turn draws into choices: whose style, which seeds, which samples are added.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from typing import Any

@@ -8,8 +8,6 @@ numbers as far as the experiment's own are.
 An experiment that trains nothing shows what declarations say: nothing of it is made small.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any

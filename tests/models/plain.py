@@ -4,8 +4,6 @@ Each takes P, the tensors of a network by name (running statistics move in train
 input of the head and the logits.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F

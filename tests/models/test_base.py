@@ -1,7 +1,5 @@
 """What holds for every network, and the stages that methods name."""
 
-from __future__ import annotations
-
 import contextlib
 from typing import Any
 

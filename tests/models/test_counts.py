@@ -1,7 +1,5 @@
 """Parameters, bytes, multiply-adds and map sizes of every network, as published or counted in its paper."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

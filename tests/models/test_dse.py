@@ -1,7 +1,5 @@
 """FDSE's blocks: the released ones number by number, their parts by hand, and what they make of every network."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Every network against the same network written out, in training and in evaluation: outputs, gradients, statistics, and how it starts."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

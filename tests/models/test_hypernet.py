@@ -1,7 +1,5 @@
 """The hypernetwork in a flat vector: sizes, start, and gradients in factors against full autograd; the autoencoder."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

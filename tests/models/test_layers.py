@@ -1,7 +1,5 @@
 """Layers against the same layers written out: FDSE's blocks, the autoencoder, AdaIN's networks, highlighters, moments, pooling, styles."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

@@ -1,7 +1,5 @@
 """Published weights from a file in torchvision's format: what they fill, and every way in which a file can be wrong."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -5,8 +5,6 @@ python -m tests.mutants.campaign [--seed 0] [--count 400] [--jobs 2] [--only MET
 What it finds out stays below build/mutants: which test runs which line, and the verdicts, seed-<seed>.json.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import tempfile

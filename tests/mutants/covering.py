@@ -1,7 +1,5 @@
 """Which tests run which line, and how long each takes: found once for each test file, and again where it or the source changes."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import time

@@ -1,7 +1,5 @@
 """Which mutants are played: a seed decides, but those that change no number that a run gives are listed, each with its reason."""
 
-from __future__ import annotations
-
 import ast
 import random
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ The parent imports what the project and its tests import, but neither of them, a
 and reads the project from the copy. Needs fork: Linux, macOS.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Whether a test notices a mutant."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """The score of a campaign: what is printed, and the table of docs/tests.md."""
 
-from __future__ import annotations
-
 import os
 import platform
 import subprocess

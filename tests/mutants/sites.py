@@ -1,7 +1,5 @@
 """All places of a file where a mutation operator can act, and what it makes of them."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import Counter, defaultdict

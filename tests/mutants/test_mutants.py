@@ -1,7 +1,5 @@
 """Every patch in this folder is a plausible bug; the tests must notice each without looking at a reference vector."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

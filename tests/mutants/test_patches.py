@@ -1,7 +1,5 @@
 """Every patch in this folder still fits the code that it breaks (whether the tests notice it: `make mutants`)."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A project folder with two experiments that share a run."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

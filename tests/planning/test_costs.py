@@ -1,7 +1,5 @@
 """What a run is estimated to cost, and what one job asks a cluster for: by hand, by measurement, by a guess."""
 
-from __future__ import annotations
-
 from itertools import groupby
 from pathlib import Path
 from typing import Any

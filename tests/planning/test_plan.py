@@ -1,7 +1,5 @@
 """The plan: every run once, packs by configuration, its key, stamps, states, changed methods, and experiments that claims compare with."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """What params.yaml and slurm/cluster.yaml ask for is checked."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

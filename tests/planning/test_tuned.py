@@ -1,7 +1,5 @@
 """A tuned experiment: its search is planned as an experiment of its own, its runs are planned from the chosen settings."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

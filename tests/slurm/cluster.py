@@ -3,8 +3,6 @@
 python -m tests.slurm.cluster start|stop FOLDER; `start` prints the environment that commands need.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pwd

@@ -1,7 +1,5 @@
 """A Slurm of the session's own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """What two checkouts trained, compared to the last bit."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

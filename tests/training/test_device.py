@@ -1,7 +1,5 @@
 """Which device and GPU a job takes, and what a run notes of its machine."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

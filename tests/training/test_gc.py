@@ -1,7 +1,5 @@
 """What no experiment needs any more: found, measured, and deleted with the stamps that speak of it."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Runs of a pack at once, and SIGTERM or Ctrl-C as a request."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

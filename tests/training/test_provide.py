@@ -1,7 +1,5 @@
 """Data of a run: one process makes a partition, and what is damaged is found and removed."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

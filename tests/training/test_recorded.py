@@ -1,7 +1,5 @@
 """What a run records of what it was: every parameter, and slots that are worth keeping."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import fields
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A run in its directory: killed anywhere, it goes on bit for bit; finished, it is only read."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import logging

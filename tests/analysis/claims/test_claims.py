@@ -1,7 +1,5 @@
 """Claims of the papers: paired differences, their intervals worked out by hand, and what follows from them."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

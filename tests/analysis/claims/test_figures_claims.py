@@ -1,7 +1,5 @@
 """Claims about figures, in miniature: what methods record, single clients, a range over rows, confidences."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

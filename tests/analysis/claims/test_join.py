@@ -1,7 +1,5 @@
 """Every claim has a place in an experiment, or a reason why it has none; and stands or falls on print."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

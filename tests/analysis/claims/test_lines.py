@@ -1,7 +1,5 @@
 """Verdicts on claims as pages and files show them."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Claims about features, weights and filters, in miniature: runs whose evaluations have known numbers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Paired differences: which runs are pairs, and what their sums are."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """Sides of claims: values of an axis, sums, rounds, rows of another experiment, costs."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Runs with given accuracies, and runs whose method recorded numbers of its clients by round."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Bars: a bar for each value and label, from 0, with its seeds."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

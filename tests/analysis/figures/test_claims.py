@@ -1,7 +1,5 @@
 """The figure of claims: intervals, pairs and printed differences, where they are."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

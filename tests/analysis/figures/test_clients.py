@@ -1,7 +1,5 @@
 """Clients: the accuracy of each, in the round that tables report, under the domain that it holds."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

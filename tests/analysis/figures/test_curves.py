@@ -1,7 +1,5 @@
 """Learning curves: what is drawn, where, and that the same results give the same files."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from typing import Any, Literal

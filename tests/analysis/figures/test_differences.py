@@ -1,7 +1,5 @@
 """The figure of differences from a method on each held-out domain."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The drawer: files, values as CSV, looks, and where panels and marks are."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

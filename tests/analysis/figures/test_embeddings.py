@@ -1,7 +1,5 @@
 """Embeddings: where each client's lies after the last round, and on its way."""
 
-from __future__ import annotations
-
 import pytest
 
 from fedshift.analysis.clients import last_recorded

@@ -1,7 +1,5 @@
 """Figures of kept weights and images: what is drawn of known results, and that swapped results show."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

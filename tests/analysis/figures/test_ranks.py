@@ -1,7 +1,5 @@
 """The figure of methods by their difference from one of them."""
 
-from __future__ import annotations
-
 import pytest
 
 from fedshift.analysis.figures.base import Plot

@@ -1,7 +1,5 @@
 """Reliability: samples by confidence, right and wrong, of the reported round and the right sets."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """A sweep: which values are averaged, and what is drawn around them."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

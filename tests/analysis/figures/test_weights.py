@@ -1,7 +1,5 @@
 """Weights: of each client, by the domain that it holds, over rounds and after the last."""
 
-from __future__ import annotations
-
 import pytest
 
 from fedshift.analysis.figures.base import Plot
