@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from fedshift.analysis.collect import collect
 from fedshift.analysis.figures import draw
 from fedshift.analysis.figures.base import BOUNDS, COLUMNS, METHODS, Axis, Plot, table
 from fedshift.common.errors import FedshiftError
@@ -85,7 +86,7 @@ def test_without_results_every_kind_has_a_reason(project: Project) -> None:
     axes = {"target": ["a"], "seed": [0]}
     project.declare(methods={"fedavg": None}, axes=axes, evaluations=[*evaluations])
     project.add("fedavg", None, target="a", seed=0)
-    collected = project.collect()
+    collected = collect(project.workspace, "toy", project.plan(), empty=True)
     for name, kind in kinds.items():
         given = params(kind, {"x": "target"} if name in ("bars", "sweep") else {})
         with pytest.raises(FedshiftError):
