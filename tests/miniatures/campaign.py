@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fedshift.analysis.page import piped
-from fedshift.analysis.verdicts import OUTCOMES, WORDS
 from fedshift.experiments.load import available
 from fedshift.storage.workspace import Workspace
 from tests.miniatures.play import Played, play
@@ -26,40 +25,25 @@ from tests.workflow.checkout import REPOSITORY, Checkout
 FOLDER = REPOSITORY / "build" / "miniatures"
 PAGE = REPOSITORY / "docs" / "miniatures.md"
 BEGIN, END = "<!-- played: written by `make miniatures` -->", "<!-- end of what was played -->"
-CLAIMED = OUTCOMES[:3]
 
 
 def table(done: Sequence[Played], missing: int, by: Mapping[str, int]) -> str:
     """What was played, as Markdown; by: commit -> how many it played."""
-    heads = [
-        "experiment",
-        "runs",
-        "trained here",
-        "CPU s",
-        "cells",
-        "filled",
-        *WORDS,
-        *(f"claims {w}" for w in CLAIMED),
-    ]
-    rows = [_row(one.experiment, one) for one in done]
-    total = Played(
-        "all",
-        *(sum(values) for values in zip(*(one[1:6] for one in done), strict=True)),
-        {word: sum(one.verdicts.get(word, 0) for one in done) for word in WORDS},
-        {word: sum(one.claims.get(word, 0) for one in done) for word in CLAIMED},
-    )
+    heads = ["experiment", "runs", "trained here", "CPU s", "cells", "filled"]
+    rows = [_row(one.experiment, *one[1:6]) for one in done]
+    total = [sum(values) for values in zip(*(one[1:6] for one in done), strict=True)]
     left = f"; {missing} experiments were not played" if missing else ""
     players = " and ".join(
         f"`{name}` ({count})" if len(by) > 1 else f"`{name}`" for name, count in by.items()
     )
-    head = f"Made by {players} on {machine()}: {len(done)} experiments, {total.seconds / 60:.0f} CPU minutes{left}."
-    return head + "\n\n" + piped([heads, *rows, _row("all", total)], ["---", *["---:"] * (len(heads) - 1)])
+    head = (
+        f"Made by {players} on {machine()}: {len(done)} experiments, {total[2] / 60:.0f} CPU minutes{left}."
+    )
+    return head + "\n\n" + piped([heads, *rows, _row("all", *total)], ["---", *["---:"] * (len(heads) - 1)])
 
 
-def _row(name: str, one: Played) -> list[str]:
-    numbers = [one.runs, one.new, round(one.seconds), one.cells, one.filled]
-    numbers += [one.verdicts.get(word, 0) for word in WORDS] + [one.claims.get(word, 0) for word in CLAIMED]
-    return [name, *map(str, numbers)]
+def _row(name: str, *numbers: float) -> list[str]:
+    return [name, *(str(round(number)) for number in numbers)]
 
 
 def main() -> None:

@@ -29,10 +29,10 @@ from fedshift.storage.workspace import Workspace
 )
 @click.pass_obj
 def command(workspace: Workspace, written_alone: bool) -> None:
-    """Write results/scorecard.html and .md: by paper and table how many printed numbers are inside, outside,
-    undecided, not run, not comparable, and the verdicts on comparisons that the papers claim and on their
-    sentences, over all experiments. It reads the tables that were written; of experiments that lack theirs,
-    those are made first which need no run or have archived ones (docs/archive.md).
+    """Write results/scorecard.html and .md: by paper and table how many published numbers are consistent,
+    different, of too few seeds, or not run; the same of the comparisons that the papers claim and of their
+    sentences, over all experiments. It reads the tables that were written. Tables of experiments that need no
+    run, or have archived runs, are written first (docs/archive.md).
     """
     names = [] if written_alone else [*_archived(workspace)]
     shown = None if names else True  # on a terminal
