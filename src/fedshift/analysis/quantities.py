@@ -16,7 +16,7 @@ others. Fractions are in percent. Names of quantities: fedshift.experiments.colu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -35,15 +35,13 @@ from fedshift.federation.records import own_split, reported
 
 CLIENTS = "clients"
 Values = pd.DataFrame  # one row a round, model and set: keys, split, own_split, client, train, n, value
-Aggregated = Callable[[Values, list[str], type[Metric]], "pd.Series[float]"]
 
 
 def heading(text: str) -> str:
     """What tables call a quantity: "ood" (of accuracy), "ECE ood", "worst class pooled"."""
     metric, aggregation = quantity(text)
-    return " ".join(
-        [*([] if metric == DEFAULT else [get("metrics", metric).title]), AGGREGATIONS[aggregation]]
-    )
+    of = "" if metric == DEFAULT else f"{get('metrics', metric).title} "
+    return f"{of}{AGGREGATIONS[aggregation]}"
 
 
 def in_percent(text: str) -> bool:
@@ -62,78 +60,43 @@ def own(values: Values) -> Values:
     return values[values["split"] == values[OWN_SPLIT]]
 
 
-def _mean(values: Values, keys: list[str], metric: type[Metric]) -> pd.Series[float]:
-    return own(values).groupby(keys, dropna=False)["value"].mean()
+HELD_OUT = {"ood": -1, "held_out": -2}  # the domain's number in the column `client`
+WEIGHTS = {"all": "train", "val": "train", "pooled": "n"}  # of a weighted mean over clients, by column
 
 
-def _all(values: Values, keys: list[str], metric: type[Metric]) -> pd.Series[float]:
-    return weighted(own(values), keys, "train")
+def aggregate(values: Values, keys: list[str], metric: type[Metric], how: str) -> pd.Series[float]:
+    """One number for each group of `keys`, by one of the aggregations above."""
+    if how in HELD_OUT:
+        values = values[(values["split"] == "target") & (values["client"] == HELD_OUT[how])]
+    elif how == CLIENTS:
+        held = values["value"].notna() & (values["split"] == values[OWN_SPLIT])
+        values = values.assign(client=values["client"].where(held))
+        return values.groupby(keys, dropna=False)["client"].nunique().astype(float)
+    else:
+        values = values[values["split"] == "val"] if how == "val" else own(values)
+    if how in WEIGHTS:
+        by = WEIGHTS[how]
+        values = values[values["value"].notna()]
+        products = values.assign(value=values["value"] * values[by])
+        sums = products.groupby(keys, dropna=False)[["value", by]].sum()
+        return sums["value"] / sums[by]
+    groups = values.groupby(keys, dropna=False)["value"]
+    if how == "std":
+        return groups.std(ddof=0)
+    if how == "worst":
+        return groups.min() if metric.better == "higher" else groups.max()
+    return groups.mean()
 
 
-def _pooled(values: Values, keys: list[str], metric: type[Metric]) -> pd.Series[float]:
-    return weighted(own(values), keys, "n")
-
-
-def _worst(values: Values, keys: list[str], metric: type[Metric]) -> pd.Series[float]:
-    groups = own(values).groupby(keys, dropna=False)["value"]
-    return groups.min() if metric.better == "higher" else groups.max()
-
-
-def _std(values: Values, keys: list[str], metric: type[Metric]) -> pd.Series[float]:
-    return own(values).groupby(keys, dropna=False)["value"].std(ddof=0)
-
-
-def _clients(values: Values, keys: list[str], metric: type[Metric]) -> pd.Series[float]:
-    held = (values["split"] == values[OWN_SPLIT]) & values["value"].notna()
-    groups = values.assign(held=values["client"].where(held)).groupby(keys, dropna=False)
-    return groups["held"].nunique().astype(float)
-
-
-def _held_out(place: int) -> Aggregated:
-    """The value on a held-out domain, which is recorded as client -1 or -2."""
-
-    def aggregate(values: Values, keys: list[str], metric: type[Metric]) -> pd.Series[float]:
-        target = values[(values["split"] == "target") & (values["client"] == place)]
-        return target.groupby(keys, dropna=False)["value"].mean()
-
-    return aggregate
-
-
-def _validation(values: Values, keys: list[str], metric: type[Metric]) -> pd.Series[float]:
-    return weighted(values[values["split"] == "val"], keys, "train")
-
-
-def weighted(values: Values, keys: list[str], by: str) -> pd.Series[float]:
-    """The mean of the values that are defined, weighted by another column."""
-    values = values[values["value"].notna()]
-    sums = values.assign(value=values["value"] * values[by]).groupby(keys, dropna=False)[["value", by]].sum()
-    return sums["value"] / sums[by]
-
-
-AGGREGATE: dict[str, Aggregated] = {
-    "id": _mean,
-    "ood": _held_out(-1),
-    "all": _all,
-    "avg": _mean,
-    "pooled": _pooled,
-    "worst": _worst,
-    "std": _std,
-    "val": _validation,
-    "held_out": _held_out(-2),
-    CLIENTS: _clients,
-}
-
-
-MEASURE: dict[Rule, str] = {"best_first": "val", "best_later": "val", "oracle": "ood", "held_out": "held_out"}
 OTHERWISE = "Leave the rule out, or use runs that hold out"
-LACKING = {
-    "val": ("has no validation image to choose by", "Write select: last, or use larger clients."),
-    "ood": ("has no held-out domain to choose by", f"{OTHERWISE} a domain."),
-    "held_out": (
-        "has no held-out domain to choose by",
-        f"{OTHERWISE} two: target: [reported, for choosing].",
-    ),
-}  # what a rule chooses by -> what is wrong where a run has none, and the fix
+NO_DOMAIN = "has no held-out domain to choose by"
+VALIDATION = ("val", "has no validation image to choose by", "Write select: last, or use larger clients.")
+CHOOSES: dict[Rule, tuple[str, str, str]] = {
+    "best_first": VALIDATION,
+    "best_later": VALIDATION,
+    "oracle": ("ood", NO_DOMAIN, f"{OTHERWISE} a domain."),
+    "held_out": ("held_out", NO_DOMAIN, f"{OTHERWISE} two: target: [reported, for choosing]."),
+}  # rule -> what it chooses by, what is wrong where a run has none, and the fix
 
 
 def curves(collected: Collected, quantities: Iterable[str] = ()) -> pd.DataFrame:
@@ -174,9 +137,10 @@ def aggregated(
     empty = pd.MultiIndex.from_arrays([[], []], names=ROUND)
     parts = [pd.DataFrame(columns=[*aggregations], index=empty, dtype=float)]
     for part in (values.pooled if pooled else values.reported)(collected, kind):
-        columns = {how: AGGREGATE[how](part, ROUND, kind) for how in aggregations}
-        scaled = {how: values if how == CLIENTS else values * factor for how, values in columns.items()}
-        parts.append(pd.DataFrame(scaled))
+        columns = {how: aggregate(part, ROUND, kind, how) for how in aggregations}
+        parts.append(
+            pd.DataFrame({how: of * (1 if how == CLIENTS else factor) for how, of in columns.items()})
+        )
     return pd.concat(parts[1:] or parts)
 
 
@@ -209,22 +173,17 @@ def choose(frame: pd.DataFrame, keys: list[str], rule: Rule) -> pd.DataFrame:
         nothing to choose by: no held-out domain, or no client with a validation image.
     """
     if rule == "last_third":
-        return _late_mean(frame, keys)
+        end = frame.groupby(keys, dropna=False)["round"].transform("max")
+        late = frame[3 * frame["round"] >= 2 * end].assign(round=end)
+        return late.groupby(keys, dropna=False, sort=False, as_index=False).mean(skipna=False)
     ordered = frame.sort_values("round", ascending=rule not in ("last", "best_later"))
     if rule != "last":
-        by = MEASURE[rule]
+        by, wrong, cure = CHOOSES[rule]
         if (frame[by].isna() & frame.duplicated(keys, keep=False)).any():
-            raise FedshiftError("tables: select", f"'{rule}' {LACKING[by][0]}", LACKING[by][1])
+            raise FedshiftError("tables: select", f"'{rule}' {wrong}", cure)
         # Equal sums of fractions may differ in their last bit, which must not break a tie.
         ordered = ordered.assign(**{by: ordered[by].round(9)}).sort_values(by, ascending=False, kind="stable")
     return frame.loc[ordered.drop_duplicates(keys).index].reset_index(drop=True)
-
-
-def _late_mean(frame: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
-    end = frame.groupby(keys, dropna=False)["round"].transform("max")
-    late = frame[3 * frame["round"] >= 2 * end].assign(round=end)
-    groups = late.groupby(keys, dropna=False, sort=False, as_index=False)
-    return groups.mean(skipna=False)
 
 
 SET = ["round", "stage", "model", "client", "split"]
@@ -251,7 +210,7 @@ def by_round(
     shown = (values["model"] == model) & (values["stage"] == stage) | (values["split"] == "target")
     own = own_split(partition, int((values["split"] == "test").sum()))
     values = values[shown].assign(**{OWN_SPLIT: own})
-    columns = {where: AGGREGATE[where](values, ["round"], kind) for where in WHERE}
+    columns = {where: aggregate(values, ["round"], kind, where) for where in WHERE}
     if own != "val":
-        columns["val"] = AGGREGATE["id"](values.assign(**{OWN_SPLIT: "val"}), ["round"], kind)
+        columns["val"] = aggregate(values.assign(**{OWN_SPLIT: "val"}), ["round"], kind, "id")
     return pd.DataFrame(columns)

@@ -105,8 +105,6 @@ def _reported(collected: Collected, records: pd.DataFrame) -> pd.DataFrame:
 
 def own_splits(runs: pd.DataFrame) -> pd.Series[str]:
     """The split that `id` is measured on, of each of these finished `runs`."""
-    splits = [
-        own_split(json.loads(spec)["partition"], sum(client["test"] for client in clients))
-        for spec, clients in zip(runs["spec"], runs["clients"], strict=True)
-    ]
+    pairs = zip(runs["spec"].map(json.loads), runs["clients"], strict=True)
+    splits = [own_split(spec["partition"], sum(client["test"] for client in of)) for spec, of in pairs]
     return pd.Series(splits, runs.index, dtype=object)
