@@ -4,7 +4,7 @@ import pytest
 
 from fedshift.analysis import tables
 from fedshift.analysis.collected import ARCHIVE
-from fedshift.analysis.page import grids
+from fedshift.analysis.page import blocks
 from fedshift.experiments.load import load
 
 from .conftest import Project, accuracy
@@ -19,7 +19,7 @@ def test_what_is_missing_has_no_mark(project: Project) -> None:
     collected.runs.loc[collected.runs["target"] == "a", "source"] = ARCHIVE
     table = load(project.workspace, "toy").tables["t"]
     table = table.model_copy(update={"columns": ["target"], "metrics": ["ood"]})
-    (grid,) = grids(tables.cells(project.workspace, collected, table))
+    ((_, (grid,)),) = blocks([("t", tables.cells(project.workspace, collected, table))])
     assert [entry.ours for entry in grid.rows[0][1]] == ["30.0§", "missing", "missing"]
 
 

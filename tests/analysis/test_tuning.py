@@ -12,7 +12,7 @@ import pytest
 
 from fedshift.analysis import tuning
 from fedshift.analysis.collected import Collected
-from fedshift.analysis.quantities import AGGREGATE
+from fedshift.analysis.quantities import WEIGHTS
 from fedshift.analysis.tuning import Tried, best, tried
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.expand import expand
@@ -93,7 +93,7 @@ def test_no_test_accuracy_can_move_the_choice(project: Project, value: float) ->
 def test_a_planted_leak_is_noticed(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """The checks above fail for a choice by test accuracy, the bug that they are for."""
     monkeypatch.setattr(tuning, "VALIDATION", "test")
-    monkeypatch.setitem(AGGREGATE, "test", AGGREGATE["all"])
+    monkeypatch.setitem(WEIGHTS, "test", WEIGHTS["all"])
     monkeypatch.setattr(tuning, "choose_round", lambda frame, keys, rule: frame[frame["round"] == 1])
     (chosen,) = choice(project, AGAINST_TEST).chosen
     assert chosen.values == {"local.lr": 0.1}  # the best on test: the leak is real, and its choice another

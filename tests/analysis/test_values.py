@@ -6,8 +6,7 @@ import pytest
 
 from fedshift.analysis.collected import Collected, read
 from fedshift.analysis.metrics.ece import ECE
-from fedshift.analysis.quantities import curves
-from fedshift.analysis.values import PLACE, reported
+from fedshift.analysis.quantities import PLACE, curves, reported_values
 
 from .conftest import Project, accuracy, counted
 
@@ -33,12 +32,12 @@ def test_the_cut_of_the_file_changes_nothing(project: Project, collected: Collec
         pq.write_table(pq.read_table(path), path, row_group_size=rows)
     again = read(project.workspace, project.name)
     pd.testing.assert_frame_equal(curves(again, QUANTITIES), whole)
-    parts = [*reported(again, ECE)]
+    parts = [*reported_values(again, ECE)]
     assert sum(part[PLACE].nunique() for part in parts) == SEEDS
 
 
 def test_few_runs_are_in_memory_at_a_time(project: Project, collected: Collected) -> None:
     """Of groups that hold a run each, a part holds at most two: the last may go on in the next group."""
     pq.write_table(pq.read_table(collected.statistics), collected.statistics, row_group_size=15)
-    parts = [*reported(read(project.workspace, project.name), ECE)]
+    parts = [*reported_values(read(project.workspace, project.name), ECE)]
     assert len(parts) >= SEEDS - 1 and max(part[PLACE].nunique() for part in parts) <= 2

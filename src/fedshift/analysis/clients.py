@@ -4,18 +4,25 @@ that tables report, and numbers that methods record (fedshift.federation.records
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from fedshift.analysis import values
-from fedshift.analysis.collected import OWN_SPLIT, Collected, diagnostics
+from fedshift.analysis.collected import Collected, diagnostics
 from fedshift.analysis.metrics.base import Array, Metric
-from fedshift.analysis.quantities import CLIENTS, by_place, named, own, selected_by_place
-from fedshift.analysis.values import PLACE, ROUND
+from fedshift.analysis.quantities import (
+    CLIENTS,
+    PLACE,
+    ROUND,
+    by_place,
+    named,
+    own,
+    reported_sets,
+    reported_values,
+    selected_by_place,
+)
 from fedshift.common.registry import get
 from fedshift.experiments.column import recorded_of
 from fedshift.experiments.protocols import Rule
@@ -34,7 +41,7 @@ def by_client(collected: Collected, metric: str, rule: Rule | None = None) -> pd
     """
     kind: type[Metric] = get("metrics", metric)
     rounds = selected_by_place(collected, rule)[ROUND]
-    parts = [own(part).merge(rounds, on=ROUND) for part in values.reported(collected, kind)]
+    parts = [own(part).merge(rounds, on=ROUND) for part in reported_values(collected, kind)]
     frame = pd.concat(parts or [rounds.assign(client=0, value=0.0)[:0]])[[*ROUND, "client", "value"]]
     frame["value"] *= 100 if kind.percent else 1
     return named(collected, frame).merge(domains(collected), on=[*collected.keys, "client"])
@@ -69,15 +76,14 @@ def leading(collected: Collected, metric: str, rule: Rule | None = None) -> pd.S
     where one of these has no value, or where there is one row alone. An adapted row, which is of no client,
     has none and is beside nobody.
     """
-    keys, runs = collected.keys, collected.runs
+    keys = collected.keys
     frame = by_client(collected, metric, rule)
-    better = get("metrics", metric).better
     groups = frame.groupby([*keys[1:], "client"], dropna=False)["value"]
-    best = groups.transform("max" if better == "higher" else "min")
+    best = groups.transform("max" if get("metrics", metric).better == "higher" else "min")
     frame["leads"] = 100.0 * (frame["value"] == best)
     shares = frame.groupby(keys, dropna=False)["leads"].mean().reset_index()
-    found = runs[keys].merge(shares, on=keys, how="left").set_axis(runs.index).assign(every=0)
-    place = found[runs["adaptation"].isna()].groupby([*keys[1:], "every"], dropna=False)["leads"]
+    found = collected.of_each_run(shares).assign(every=0)
+    place = found[collected.runs["adaptation"].isna()].groupby([*keys[1:], "every"], dropna=False)["leads"]
     planned = place.transform("size")
     return found["leads"].where((place.transform("count") == planned) & (planned > 1))
 
@@ -96,18 +102,16 @@ def confidences(collected: Collected, where: str) -> Mapping[str, Confidences]:
     """Row -> the confidences of all its finished runs together, each sample with the same weight; where: `id`
     (the clients' own samples) or `ood` (the held-out domain). Rows without statistics are left out.
     """
-    rounds = selected_by_place(collected)[ROUND].assign(shown=True)
+    rounds = selected_by_place(collected)[ROUND]
     sums: dict[str, Confidences] = {}
-    for frame, arrays in values.sets(collected, Confidences._fields):
-        of = frame["split"] == frame[OWN_SPLIT]
-        if where == "ood":
-            of = (frame["split"] == "target") & (frame["client"] == -1)
-        shown = frame[ROUND].merge(rounds, on=ROUND, how="left")["shown"].notna().to_numpy() & of.to_numpy()
-        methods = frame[PLACE].map(collected.runs["method"])
-        for method in map(str, pd.unique(methods[shown])):
-            rows = shown & (methods == method).to_numpy()
-            part = Confidences(*(arrays[name][rows].sum(0) for name in Confidences._fields))
-            sums[method] = Confidences(*map(np.add, sums[method], part)) if method in sums else part
+    for frame, arrays in reported_sets(collected, Confidences._fields):
+        frame = frame.assign(at=range(len(frame)))
+        on_domain = frame[(frame["split"] == "target") & (frame["client"] == -1)]
+        shown = (on_domain if where == "ood" else own(frame)).merge(rounds, on=ROUND)
+        methods = shown[PLACE].map(collected.runs["method"])
+        for method, rows in shown["at"].groupby(methods, sort=False):
+            part = Confidences(*(arrays[name][rows.to_numpy()].sum(0) for name in Confidences._fields))
+            sums[str(method)] = Confidences(*map(np.add, sums.get(str(method), (0, 0, 0)), part))
     return sums
 
 
@@ -145,36 +149,24 @@ def recorded_by_round(workspace: Workspace, collected: Collected, text: str) -> 
     return (places.groupby(keys, dropna=False).sum() ** 0.5).rename("value").reset_index()
 
 
+def _apart(frame: pd.DataFrame, keys: list[str], axis: str) -> pd.DataFrame:
+    if frame.empty:
+        return frame[[*keys, "value"]]
+    clients = frame["client"].nunique()
+    wide = frame.set_index([*keys, "client", INDEX])["value"].unstack(["client", INDEX])
+    parts = []
+    for _, runs in wide.groupby(level=[key for key in keys if key != axis], dropna=False):
+        vectors = runs.to_numpy().reshape(len(runs), clients, -1)
+        distances = np.linalg.norm(vectors[:, None] - vectors[None], axis=-1).mean(-1)  # [runs, runs]
+        others = len(runs) - 1
+        parts.append(pd.Series(distances.sum(1) / others if others else np.nan, runs.index))
+    return pd.concat(parts).rename("value").reset_index()
+
+
 def last_recorded(workspace: Workspace, collected: Collected, text: str) -> pd.Series[float]:
     """The same after the last round, for each planned run by the index of `runs`; NaN where nothing was
     recorded.
     """
     frame = recorded_by_round(workspace, collected, text).sort_values("round")
     ends = frame.drop_duplicates(collected.keys, keep="last").drop(columns="round")
-    runs = collected.runs
-    return runs[collected.keys].merge(ends, on=collected.keys, how="left").set_axis(runs.index)["value"]
-
-
-def _apart(frame: pd.DataFrame, keys: list[str], axis: str) -> pd.DataFrame:
-    """Mean distance of each run from those that differ from it on one axis alone, client by client in their
-    order.
-    """
-    if frame.empty:
-        return frame[[*keys, "value"]]
-    wide = frame.set_index([*keys, "client", INDEX])["value"].unstack(["client", INDEX])
-    others = [key for key in keys if key != axis]
-    distances = functools.partial(_distances, clients=frame["client"].nunique())
-    parts = [
-        pd.Series(distances(rows.to_numpy()), rows.index)
-        for _, rows in wide.groupby(level=others, dropna=False)
-    ]
-    return pd.concat(parts).rename("value").reset_index()
-
-
-def _distances(rows: np.ndarray, clients: int) -> np.ndarray:
-    """[runs] Of each row the mean distance from the others: over clients, each a vector."""
-    if len(rows) < 2:
-        return np.full(len(rows), np.nan)
-    apart = (rows[:, None] - rows[None]).reshape(len(rows), len(rows), clients, -1)
-    distances = np.linalg.norm(apart, axis=-1).mean(-1)
-    return np.asarray(distances.sum(1) / (len(rows) - 1))
+    return collected.of_each_run(ends)["value"]

@@ -19,7 +19,6 @@ from fedshift.archive.store import stand_in
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import atomic_path, canonical_json
 from fedshift.common.registry import names
-from fedshift.experiments.expand import Cell
 from fedshift.experiments.expand import planned as declared
 from fedshift.experiments.load import load
 from fedshift.experiments.schema import Experiment
@@ -55,33 +54,24 @@ def planned(workspace: Workspace, experiment: Experiment, plan: Path | None) -> 
     those that its file declares now.
     """
     if plan is None or not experiment.train:
-        return [_use_now(workspace, cell) for cell in declared(workspace, experiment)]
+        found = []
+        for cell in declared(workspace, experiment):
+            run = workspace.run(cell.spec.run_name)
+            directory, spec = run.path.relative_to(workspace.root).as_posix(), cell.spec.model_dump_json()
+            adaptation = canonical_json(cell.task.declared()) if cell.task else ""
+            method_code = cell.spec.method_code
+            found.append(Use(cell.label, cell.axes, run.name, directory, spec, method_code, adaptation))
+        return found
     runs = {run.digest: run for run in planfile.runs(plan, experiments=(experiment.name,))}
-    uses = [use for use in planfile.cells(plan) if use.experiment == experiment.name]
-    if not uses:
-        name = experiment.name
-        raise FedshiftError(
-            plan, f"this plan has no experiment '{name}'", f"Run `fedshift plan {name}` and name that plan."
-        )
-    return [
-        Use(
-            use.label,
-            json.loads(use.axes),
-            workspace.run_at(run.directory).name,
-            run.directory,
-            run.spec,
-            run.code,
-            use.adaptation,
-        )
-        for use, run in ((use, runs[use.digest]) for use in uses)
-    ]
-
-
-def _use_now(workspace: Workspace, cell: Cell) -> Use:
-    run = workspace.run(cell.spec.run_name)
-    below, spec = run.path.relative_to(workspace.root).as_posix(), cell.spec.model_dump_json()
-    adaptation = canonical_json(cell.task.declared()) if cell.task else ""
-    return Use(cell.label, cell.axes, run.name, below, spec, cell.spec.method_code, adaptation)
+    if not (uses := planfile.cells(plan, experiment.name)):
+        cure = f"Run `fedshift plan {experiment.name}` and name that plan."
+        raise FedshiftError(plan, f"this plan has no experiment '{experiment.name}'", cure)
+    found = []
+    for use in uses:
+        of, axes = runs[use.digest], json.loads(use.axes)
+        name = workspace.run_at(of.directory).name
+        found.append(Use(use.label, axes, name, of.directory, of.spec, of.code, use.adaptation))
+    return found
 
 
 def keys_of(experiment: Experiment, uses: Sequence[Use]) -> pa.Table:
@@ -98,18 +88,6 @@ def keys_of(experiment: Experiment, uses: Sequence[Use]) -> pa.Table:
     for axis in dict.fromkeys([*experiment.axes, *(axis for use in uses for axis in use.axes)]):
         columns[axis] = pa.array([use.axes.get(axis) for use in uses])
     return pa.table(columns)
-
-
-def with_archive(workspace: Workspace, use: Use) -> Use:
-    """The use itself where its run is finished here; else that of the archived run, where there is one."""
-    run = workspace.run_at(use.directory)
-    if run.outcome() is State.FINISHED or (archived := stand_in(workspace, run)) is None:
-        return use
-    directory = archived.path.relative_to(workspace.root).as_posix()
-    return use._replace(name=archived.name, directory=directory, source=ARCHIVE)
-
-
-Row = dict[str, Any]
 
 
 class NothingFinished(FedshiftError):
@@ -131,41 +109,48 @@ def collect(workspace: Workspace, name: str, plan: Path | None = None, *, empty:
     no run is finished or archived; `empty`: writes that, too.
     """
     experiment, path = load(workspace, name), workspace.metrics(name)
-    uses = [with_archive(workspace, use) for use in planned(workspace, experiment, plan)]
-    rows = [_row(workspace, use) for use in uses]
+    uses = planned(workspace, experiment, plan)
+    for number, use in enumerate(uses):
+        run = workspace.run_at(use.directory)
+        if run.outcome() is not State.FINISHED and (archived := stand_in(workspace, run)):
+            directory = archived.path.relative_to(workspace.root).as_posix()
+            uses[number] = use._replace(name=archived.name, directory=directory, source=ARCHIVE)
     keys = keys_of(experiment, uses)
-    finished = [number for number, row in enumerate(rows) if row["state"] == "finished"]
+    rows = [_row(workspace, use) for use in uses]
+    states = [row["state"] for row in rows]
+    finished = [number for number, state in enumerate(states) if state == "finished"]
     if experiment.train and not finished and not empty:
-        raise NothingFinished(name, failed=any(row["state"] == "failed" for row in rows))
+        raise NothingFinished(name, failed="failed" in states)
     frame = pa.Table.from_pylist(rows, RUNS)
-    named = [keys, frame.select(["digest"])]
-    constants = pa.table({column: part[column] for part in named for column in part.column_names})
-    runs = constants.take(pa.array(finished, pa.int64()))
+    runs = keys.append_column("digest", frame["digest"]).take(pa.array(finished, pa.int64()))
     missing = json.dumps([row["run"] for row in rows if row["state"] != "finished"])
-    for file, schema, of in (
-        (path, SCHEMA, _records),
-        (beside(path, "statistics"), STATISTICS, _statistics),
-    ):
-        sources = [functools.partial(of, workspace, uses[number]) for number in finished]
-        write(file, schema, runs, sources, {"missing": missing})
+    records = [functools.partial(_records, workspace, uses[number]) for number in finished]
+    write(path, SCHEMA, runs, records, {"missing": missing})
+    statistics = [functools.partial(_statistics, workspace, uses[number]) for number in finished]
+    write(beside(path, "statistics"), STATISTICS, runs, statistics, {"missing": missing})
     with atomic_path(beside(path, "runs")) as temporary:
         columns = [*keys.column_names, *frame.column_names]
         pq.write_table(pa.table([*keys.columns, *frame.columns], names=columns), temporary)
     return read(workspace, name)
 
 
-def _row(workspace: Workspace, use: Use) -> Row:
+def _row(workspace: Workspace, use: Use) -> dict[str, Any]:
     """The run's row, or that of its adaptation."""
-    run = workspace.run_at(use.directory)
-    row: Row = {"digest": run.digest, "installed": use.installed, "run": use.directory}
-    row |= {"source": use.source}
-    row |= {"spec": use.spec, "adaptation": use.adaptation or None}
-    row |= {"precision": json.loads(use.spec)["local"]["precision"]}
-    outcome = run.outcome()
-    if outcome is State.MISSING:
-        return {**row, "state": outcome}
-    if outcome is State.FAILED:
-        return {**row, "state": outcome, "failure": (run.failure() or {}).get("text", "")}
+    run, spec = workspace.run_at(use.directory), json.loads(use.spec)
+    row: dict[str, Any] = {
+        "digest": run.digest,
+        "installed": use.installed,
+        "run": use.directory,
+        "source": use.source,
+        "spec": use.spec,
+        "adaptation": use.adaptation or None,
+        "precision": spec["local"]["precision"],
+        "state": run.outcome(),
+    }
+    if row["state"] is State.FAILED:
+        row["failure"] = (run.failure() or {}).get("text", "")
+    if row["state"] in (State.MISSING, State.FAILED):
+        return row
     summary = run.summary() or {}
     costs = {name: summary["costs"].get(name) for name in COSTS}
     measured = summary["environment"]
@@ -177,16 +162,15 @@ def _row(workspace: Workspace, use: Use) -> Row:
         _, stamp = read_result(result)
         costs["seconds"] += stamp["seconds"]
         measured = stamp["environment"]
-    described = {name: summary[name] for name in ("evaluates", "stage", "classes", "clients")}
     return {
         **row,
-        **described,
+        **{name: summary[name] for name in ("evaluates", "stage", "classes", "clients")},
         **costs,
         "absent": canonical_json(summary.get("absent", {})),
         "state": State.FINISHED,
         "code": summary.get("method_code", ""),
         "bn": summary["policy"]["bn"],
-        "pooled": _pools(canonical_json(json.loads(use.spec)["method"])),
+        "pooled": _pools(canonical_json(spec["method"])),
         "hardware": hardware(measured),
         "images": summary["hashes"].get("prepared"),
         "rounds": rounds_trained(summary),

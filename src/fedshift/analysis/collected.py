@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -28,30 +29,16 @@ from fedshift.storage.workspace import Workspace
 SIZES = ("train", "val", "test")  # of a client's splits
 CLIENT = {"client": pa.int16(), "domains": pa.list_(pa.string()), **dict.fromkeys(SIZES, pa.int64())}
 COSTS = {
-    "bytes_up": pa.int64(),
-    "bytes_down": pa.int64(),
-    "state_dict_bytes": pa.int64(),
-    "macs_per_image": pa.int64(),
-    "seconds": pa.float64(),
-    "peak_memory_mb": pa.float64(),
-}
+    "bytes_up": pa.int64(), "bytes_down": pa.int64(), "state_dict_bytes": pa.int64(),
+    "macs_per_image": pa.int64(), "seconds": pa.float64(), "peak_memory_mb": pa.float64(),
+}  # fmt: skip
+TEXTS = (
+    "digest", "code", "installed", "source", "run", "state", "failure", "spec", "adaptation", "evaluates",
+    "stage", "bn", "precision", "hardware", "images",
+)  # fmt: skip
 RUNS = pa.schema(
     {
-        "digest": pa.string(),
-        "code": pa.string(),
-        "installed": pa.string(),
-        "source": pa.string(),
-        "run": pa.string(),
-        "state": pa.string(),
-        "failure": pa.string(),
-        "spec": pa.string(),
-        "adaptation": pa.string(),
-        "evaluates": pa.string(),
-        "stage": pa.string(),
-        "bn": pa.string(),
-        "precision": pa.string(),
-        "hardware": pa.string(),
-        "images": pa.string(),
+        **dict.fromkeys(TEXTS, pa.string()),
         "pooled": pa.bool_(),
         "rounds": pa.int64(),
         "finished": pa.float64(),
@@ -62,50 +49,24 @@ RUNS = pa.schema(
     }
 )
 OWN, ARCHIVE = "own", "archive"  # values of `source`: trained here, or read from the archive
-# Joined to records and statistics (fedshift.analysis.values).
+# Joined to records and statistics (fedshift.analysis.quantities).
 OWN_SPLIT = "own_split"
-# Of curves (fedshift.analysis.quantities): accuracies by aggregation, and those that choose rounds.
+# Of curves: accuracies by aggregation, and those that choose rounds.
 ACCURACIES = ("id", "ood", "all", "avg")
 CHOOSING = ("val", "held_out")
 # Of tables (fedshift.analysis.tables): the rule and the table of a cell, its numbers, what is printed beside.
 SELECT, TABLE = "select", "table"
 NUMBERS = ("mean", "std", "seeds", "planned")
 BESIDE = {
-    "published": float,
-    "published_std": float,
-    "difference": float,
-    "low": float,
-    "high": float,
-    "margin": float,
-    "rule": str,
-    "verdict": str,
-    "uid": str,
-    "orientation": float,
-    "orientation_std": float,
-    "differs": str,
-    "remark": str,
-    "spread": str,
-    "fewer": str,
-    "clients": str,
-    "archived": int,
-    "text": str,
+    "published": float, "published_std": float, "difference": float, "low": float, "high": float,
+    "margin": float, "rule": str, "verdict": str, "uid": str, "orientation": float, "orientation_std": float,
+    "differs": str, "remark": str, "spread": str, "fewer": str, "clients": str, "archived": int, "text": str,
     "published_text": str,
-}
+}  # fmt: skip
 COLUMNS = frozenset(
     [
-        "method",
-        *RUNS.names,
-        *SCHEMA.names,
-        *STATISTICS.names,
-        *DIAGNOSTICS.names,
-        *SIZES,
-        OWN_SPLIT,
-        *ACCURACIES,
-        *CHOOSING,
-        SELECT,
-        TABLE,
-        *NUMBERS,
-        *BESIDE,
+        *("method", *RUNS.names, *SCHEMA.names, *STATISTICS.names, *DIAGNOSTICS.names, *SIZES, OWN_SPLIT),
+        *(*ACCURACIES, *CHOOSING, SELECT, TABLE, *NUMBERS, *BESIDE),
     ]
 )  # which no axis may be called
 
@@ -143,20 +104,22 @@ class Collected:
         named = finished.where(finished.notna(), None).itertuples(index=False, name=None)
         return dict(zip(named, finished.index, strict=True))
 
+    def of_each_run(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """What `rows` have for each planned run, by its keys, on the index of `runs`; else NaN."""
+        return self.runs[self.keys].merge(rows, on=self.keys, how="left").set_axis(self.runs.index)
+
     @functools.cached_property
     def order(self) -> dict[str, list[Any]]:
         """The values on each axis that runs have, in the order of the experiment's file."""
         where = f"experiments/{self.experiment.name}.yaml"
         listed = {name: (axis.key, self._listed(axis)) for name, axis in self.experiment.axes.items()}
-        declared: dict[str, list[Any]] = {key: [] for key in self.keys[1:]}
-        for columns in (columns for axis in axes(listed, where) for columns in axis.columns):
-            for name, value in columns.items():
-                declared.setdefault(name, []).append(value)
-        met = {key: [*self.runs[key].dropna().drop_duplicates()] for key in self.keys[1:]}
-        return {
-            key: [value for value in dict.fromkeys([*declared[key], *present]) if value in present]
-            for key, present in met.items()
-        }
+        shown = [columns for axis in axes(listed, where) for columns in axis.columns]
+        order = {}
+        for key in self.keys[1:]:
+            present = [*self.runs[key].dropna().drop_duplicates()]
+            declared = [columns[key] for columns in shown if key in columns]
+            order[key] = [value for value in dict.fromkeys([*declared, *present]) if value in present]
+        return order
 
     def _listed(self, axis: AxisValues) -> list[Any]:
         """The values of an axis; what "all" means is in the protocol and in the data sets of the runs."""
@@ -183,9 +146,8 @@ def read(workspace: Workspace, name: str) -> Collected:
     """What `collect` wrote. Raises FedshiftError where it has not run yet, or not as this code does."""
     experiment, path = load(workspace, name), workspace.metrics(name)
     if not is_there(workspace, name):
-        raise FedshiftError(
-            path, "is not there: the runs have not been collected", f"Run `fedshift collect {name}` first."
-        )
+        what, cure = "is not there: the runs have not been collected", f"Run `fedshift collect {name}` first."
+        raise FedshiftError(path, what, cure)
     if missing := lacking(workspace, name):
         what = f"was collected by other code: it has no column '{missing[0]}'"
         raise FedshiftError(beside(path, "runs"), what, f"Run `fedshift collect {name}` again.")
@@ -220,23 +182,14 @@ def diagnostics(workspace: Workspace, of: RunDirectory | str, *names: str) -> pd
     have runs that are not finished, whose method recorded nothing, or that were pulled. Raises FedshiftError
     for an experiment that was not collected.
     """
-    if isinstance(of, RunDirectory):
-        return _of_run(of, names)
-    collected = read(workspace, of)
-    runs = collected.runs[(collected.runs["state"] == "finished") & collected.runs["adaptation"].isna()]
-    frames = [_of_run(workspace.run_at(run), names) for run in runs["run"]]
-    keys = runs[collected.keys].reset_index(drop=True)
-    places = [place for place, frame in enumerate(frames) for _ in range(len(frame))]
-    beside = keys.iloc[places].reset_index(drop=True)
-    return pd.concat([beside, pd.concat([_nothing(), *frames], ignore_index=True)], axis=1)
-
-
-def _of_run(run: RunDirectory, names: tuple[str, ...]) -> pd.DataFrame:
-    if not run.diagnostics.is_file():
-        return _nothing()
+    if isinstance(of, str):
+        collected = read(workspace, of)
+        runs = collected.runs[(collected.runs["state"] == "finished") & collected.runs["adaptation"].isna()]
+        parts = [diagnostics(workspace, workspace.run_at(run), *names) for run in runs["run"]]
+        keys = runs[collected.keys].iloc[np.repeat(range(len(parts)), [*map(len, parts)])]
+        rows = pd.concat([pd.DataFrame(DIAGNOSTICS.empty_table().to_pandas()), *parts], ignore_index=True)
+        return pd.concat([keys.reset_index(drop=True), rows], axis=1)
+    if not of.diagnostics.is_file():
+        return pd.DataFrame(DIAGNOSTICS.empty_table().to_pandas())
     filters = [("name", "in", names)] if names else None
-    return pd.DataFrame(read_parquet(run.diagnostics, schema=DIAGNOSTICS, filters=filters).to_pandas())
-
-
-def _nothing() -> pd.DataFrame:
-    return pd.DataFrame(DIAGNOSTICS.empty_table().to_pandas())
+    return pd.DataFrame(read_parquet(of.diagnostics, schema=DIAGNOSTICS, filters=filters).to_pandas())

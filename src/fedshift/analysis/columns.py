@@ -8,8 +8,8 @@ takes part sends and gets in a round; they are NaN where one client holds all im
 from __future__ import annotations
 
 import functools
+import json
 import math
-from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
@@ -20,14 +20,12 @@ from fedshift.analysis.comparable import flat
 from fedshift.analysis.evaluated import measured
 from fedshift.analysis.quantities import choose, curves
 from fedshift.common.registry import get
-from fedshift.experiments.column import REACHED, Column, column, quantity, recorded
+from fedshift.experiments.column import COUNTED, REACHED, Column, column, quantity, recorded
 from fedshift.experiments.protocols import Rule
 from fedshift.experiments.schema import Table
-from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
 
 MEGA = 1e6
-COUNTED = ("parameters", "state_dict", "macs", "macs_norm")  # of a network, on shapes alone
 
 
 def sent(runs: pd.DataFrame, way: str) -> pd.Series[float]:
@@ -42,44 +40,15 @@ def cost(runs: pd.DataFrame, name: str) -> pd.Series[float]:
     if name in COUNTED:
         from fedshift.analysis.layers import counts  # torch, which other costs do not need
 
-        return runs["spec"].map(lambda text: counts(_key(text)).get(name, math.nan)).astype(float)
-    return MEASURED[name](runs).where(runs["state"] == "finished").astype(float)
-
-
-def _each(way: str) -> Callable[[pd.DataFrame], pd.Series[float]]:
-    """MB that one client sends or gets in a round in which it takes part."""
-
-    def each(runs: pd.DataFrame) -> pd.Series[float]:
-        pairs = zip(runs["spec"], runs["clients"], strict=True)
-        takers = pd.Series([_takers(*pair) for pair in pairs], runs.index, dtype=float)
-        return sent(runs, way) / (runs["rounds"] * takers)
-
-    return each
-
-
-MEASURED: dict[str, Callable[[pd.DataFrame], pd.Series[float]]] = {
-    "up": _each("up"),
-    "down": _each("down"),
-    "seconds": lambda runs: runs["seconds"],
-    "memory": lambda runs: runs["peak_memory_mb"],
-}
-
-
-def _takers(text: str, clients: list[object] | None) -> float:
-    """How many clients take part in a round of a run; NaN of a run that is not finished."""
-    if clients is None:
-        return float("nan")
-    return max(1, round(RunSpec.model_validate_json(text).federation.participation * len(clients)))
-
-
-@functools.cache
-def _key(text: str) -> str:
-    """A spec with the seed 0: the same network."""
-    return RunSpec.model_validate_json(text).model_copy(update={"seed": 0}).model_dump_json()
-
-
-TIMED = ("seconds", "seconds_to")
-ALIKE = "hardware"  # times are compared on one kind of it alone
+        networks = runs["spec"].map(lambda text: json.dumps({**json.loads(text), "seed": 0}))
+        return networks.map(lambda text: counts(text).get(name, math.nan)).astype(float)
+    if name in ("up", "down"):
+        participation = runs["spec"].map(functools.partial(setting, key="federation.participation"))
+        takers = (participation * runs["clients"].str.len()).round().clip(lower=1)
+        values = sent(runs, name) / (runs["rounds"] * takers)
+    else:
+        values = runs[{"seconds": "seconds", "memory": "peak_memory_mb"}[name]]
+    return values.where(runs["state"] == "finished").astype(float)
 
 
 def of_runs(
@@ -94,7 +63,7 @@ def of_runs(
     """
     keys, runs = collected.keys, collected.runs
     rounds = curves(collected, recorded(table.metrics))
-    reported = runs[keys].merge(choose(rounds, keys, rule), on=keys, how="left").set_axis(runs.index)
+    reported = collected.of_each_run(choose(rounds, keys, rule))
     frame = runs[keys].copy()
     for text in table.metrics:
         own = column(text)
@@ -116,8 +85,8 @@ def of_runs(
             from fedshift.analysis.layers import layer
 
             paper, (printed, *_) = collected.experiment.paper, table.printed
-            piece = functools.partial(layer, workspace, paper, printed, own.name)
-            values = runs["spec"].map(piece).map(lambda piece_of: piece_of.parameters).astype(float)
+            pieces = [layer(workspace, paper, printed, own.name, spec) for spec in runs["spec"]]
+            values = pd.Series([piece.parameters for piece in pieces], runs.index, dtype=float)
         frame[text] = _relative(collected, own, values, table.against) if own.relative else values
     return frame
 
@@ -138,10 +107,9 @@ def _reached(collected: Collected, own: Column, rounds: pd.DataFrame, late: bool
     name, value = own.threshold
     lower = get("metrics", quantity(name).metric).better == "lower"
     hit = rounds[name] <= value if lower else rounds[name] >= value
-    keys, runs = collected.keys, collected.runs
     known = rounds.assign(first=rounds["round"].where(hit)).dropna(subset=name)
-    firsts = known.groupby(keys, dropna=False).agg(first=("first", "min"), last=("round", "max"))
-    of = runs[keys].merge(firsts.reset_index(), on=keys, how="left").set_axis(runs.index)
+    firsts = known.groupby(collected.keys, dropna=False).agg(first=("first", "min"), last=("round", "max"))
+    runs, of = collected.runs, collected.of_each_run(firsts.reset_index())
     reached = of["first"].astype(float)
     if late:
         reached = reached.mask(reached.isna() & of["last"].notna(), of["last"].max() + 1)
@@ -154,10 +122,11 @@ def _reached(collected: Collected, own: Column, rounds: pd.DataFrame, late: bool
 def _relative(collected: Collected, own: Column, values: pd.Series[float], against: str) -> pd.Series[float]:
     """Values relative to those of the row `against` at the same place on all axes."""
     axes, runs = collected.keys[1:], collected.runs
-    frame = runs[axes].assign(own=values, hardware=runs[ALIKE], every=0)
-    base = frame[runs["method"] == against].rename(columns={"own": "base", ALIKE: "beside"})
+    frame = runs[axes].assign(own=values, hardware=runs["hardware"], every=0)
+    base = frame[runs["method"] == against].rename(columns={"own": "base", "hardware": "beside"})
     both = frame.merge(base, on=[*axes, "every"], how="left").set_axis(runs.index)
     if own.relative == "gain":
         return both["base"] - both["own"]
     ratio = both["own"] / both["base"]
-    return ratio.where(both[ALIKE] == both["beside"]) if {own.kind, own.name} & {*TIMED} else ratio
+    timed = own.name == "seconds" or own.kind == "seconds_to"
+    return ratio.where(both["hardware"] == both["beside"]) if timed else ratio

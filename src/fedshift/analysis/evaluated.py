@@ -12,9 +12,7 @@ from __future__ import annotations
 import functools
 import json
 import math
-from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -31,16 +29,14 @@ from fedshift.common.files import atomic_path
 from fedshift.common.parquet import read_parquet
 from fedshift.common.registry import get
 from fedshift.evaluations._adaptation import AFTER
+from fedshift.evaluations.base import Evaluation
+from fedshift.evaluations.base import read as read_result
+from fedshift.evaluations.base import write as write_result
 from fedshift.experiments.schema import Experiment
 from fedshift.experiments.task import Task, place
 from fedshift.experiments.validate import asked_for
-from fedshift.storage.rundir import RunDirectory, State
+from fedshift.storage.rundir import Failure, State, Summary
 from fedshift.storage.workspace import Workspace, found
-
-if TYPE_CHECKING:
-    from fedshift.evaluations.base import Evaluation, Row
-
-# fedshift.evaluations.base, which imports torch, is imported where a result is read: tables ask for few.
 
 
 def gather(
@@ -52,23 +48,17 @@ def gather(
     """
     kind: type[Evaluation] = get("evaluations", task.evaluation)
     path = workspace.evaluated(experiment.name) / f"{label}.parquet"
-    keys = keys_of(experiment, [use for use, _ in results])
     digests = [use.name.partition("-")[0] for use, _ in results]
+    keys = keys_of(experiment, [use for use, _ in results])
     keys = keys.append_column("digest", pa.array(digests, pa.string()))
-    stamps = {digest: _read(result)[1] for digest, (_, result) in zip(digests, results, strict=True)}
-    sources = [functools.partial(_table, result) for _, result in results]
+    stamps = {digest: read_result(result)[1] for digest, (_, result) in zip(digests, results, strict=True)}
+
+    def table_of(result: Path) -> pa.Table:
+        return read_result(result)[0]
+
+    sources = [functools.partial(table_of, result) for _, result in results]
     write_records(path, kind.schema(), keys, sources, {"made": json.dumps(stamps)})
     return path
-
-
-def _table(result: Path) -> pa.Table:
-    return _read(result)[0]
-
-
-def _read(result: Path) -> tuple[pa.Table, Row]:
-    from fedshift.evaluations.base import read
-
-    return read(result)
 
 
 def evaluated(workspace: Workspace, experiment: str, label: str) -> pa.Table:
@@ -90,16 +80,13 @@ def results_of(workspace: Workspace, collected: Collected, evaluation: str) -> p
     """What an evaluation that the experiment asks for gave of its planned runs: `evaluated` as a frame, for
     figures and tables. Raises FedshiftError where it was not asked for, or has not been made.
     """
-    where = f"experiments/{collected.experiment.name}.yaml"
-    table = evaluated(
-        workspace, collected.experiment.name, asked_for(collected.experiment, evaluation, where)
-    )
-    frame = pd.DataFrame(table.to_pandas())
-    planned = collected.runs[["digest"]].drop_duplicates()
-    if (frame := frame.merge(planned, on="digest")).empty:
+    name = collected.experiment.name
+    label = asked_for(collected.experiment, evaluation, f"experiments/{name}.yaml")
+    frame = pd.DataFrame(evaluated(workspace, name, label).to_pandas())
+    frame = frame.merge(collected.runs[["digest"]].drop_duplicates(), on="digest")
+    if frame.empty:
         what = f"no finished run has a result of the evaluation '{evaluation}'"
-        cure = f"Run `fedshift evaluate {collected.experiment.name}`."
-        raise FedshiftError(workspace.evaluated(collected.experiment.name), what, cure)
+        raise FedshiftError(workspace.evaluated(name), what, f"Run `fedshift evaluate {name}`.")
     return frame
 
 
@@ -107,33 +94,13 @@ def measured(workspace: Workspace, collected: Collected, name: str) -> pd.Series
     """`<evaluation>.<number>` of every planned run, NaN where there is no result."""
     evaluation, _, number = name.partition(".")
     kind: type[Evaluation] = get("evaluations", evaluation)
-    where = f"experiments/{collected.experiment.name}.yaml"
-    label = asked_for(collected.experiment, evaluation, where)
-    if not (workspace.evaluated(collected.experiment.name) / f"{label}.parquet").is_file():
+    experiment = collected.experiment
+    label = asked_for(experiment, evaluation, f"experiments/{experiment.name}.yaml")
+    if not (workspace.evaluated(experiment.name) / f"{label}.parquet").is_file():
         return pd.Series(math.nan, index=collected.runs.index)
-    frame = evaluated(workspace, collected.experiment.name, label).to_pandas()
+    frame = evaluated(workspace, experiment.name, label).to_pandas()
     of = {digest: kind.quantity(part, number) for digest, part in frame.groupby("digest")}
     return collected.runs["digest"].map(of).astype(float)
-
-
-def restore_results(workspace: Workspace, runs: Mapping[str, RunDirectory]) -> None:
-    """Write the results, in the directories of `runs` (by name), that were gathered elsewhere and are not
-    here.
-    """
-    from fedshift.evaluations.base import write
-
-    for path in sorted((workspace.results / "metrics").rglob("*.evaluated/*.parquet")):
-        for stamp, table in _results(path):
-            run = runs.get(stamp["run"])
-            if run and not (result := place(run, stamp)).exists():
-                write(result, table, stamp)
-
-
-def _results(path: Path) -> Iterator[tuple[Row, pa.Table]]:
-    """What was gathered, run by run."""
-    stamps = json.loads(pq.read_schema(path).metadata[b"made"])
-    for owner, table in by_run(path):
-        yield stamps[owner["digest"]], table
 
 
 def pixels(data: bytes, px: int) -> NDArray[np.uint8]:
@@ -145,33 +112,36 @@ def restore(workspace: Workspace) -> int:
     """Write the directories of collected runs that are not here, failed ones with their reasons, and results
     of evaluations; return how many finished runs.
     """
-    stamps = workspace.packs()
-    summaries = {digest: summary for stamp in stamps for digest, summary in stamp.finished().items()}
-    failures = {digest: failure for stamp in stamps for digest, failure in stamp.failed().items()}
+    summaries: dict[str, Summary] = {}
+    failures: dict[str, Failure] = {}
+    for stamp in workspace.packs():
+        summaries |= stamp.finished()
+        failures |= stamp.failed()
     restored = 0
     for path in sorted((workspace.results / "metrics").rglob("*.runs.parquet")):
-        for row in read_parquet(path, filters=[("state", "==", "failed")]).to_pylist():
+        missing = {}
+        for row in read_parquet(path, ["run", "state"]).to_pylist():
             run = workspace.run_at(row["run"])
-            if run.digest in failures and run.outcome() is State.MISSING:
-                run.fail(failures[run.digest])
-        rows = read_parquet(path, filters=[("state", "==", "finished")]).to_pylist()
-        runs = {
-            run.digest: run
-            for row in rows
-            if (run := workspace.run_at(row["run"])).digest in summaries
-            and run.outcome() is not State.FINISHED
-        }
-        _write(
-            path.with_name(path.name.replace(".runs.", ".statistics.")),
-            {k: v.statistics for k, v in runs.items()},
-        )
-        _write(path.with_name(path.name.replace(".runs.", ".")), {k: v.metrics for k, v in runs.items()})
-        for digest, run in runs.items():
+            digest, outcome = run.digest, run.outcome()
+            if row["state"] == "failed" and digest in failures and outcome is State.MISSING:
+                run.fail(failures[digest])
+            if row["state"] == "finished" and digest in summaries and outcome is not State.FINISHED:
+                missing[digest] = run
+        statistics = path.with_name(path.name.replace(".runs.", ".statistics."))
+        _write(statistics, {digest: run.statistics for digest, run in missing.items()})
+        records = path.with_name(path.name.replace(".runs.", "."))
+        _write(records, {digest: run.metrics for digest, run in missing.items()})
+        for digest, run in missing.items():
             if run.metrics.exists():
                 run.finish(summaries[digest])  # last: with it the run is finished
                 restored += 1
     there = {run.digest: found(run.path.with_name(run.digest)) for run in workspace.runs()}
-    restore_results(workspace, there)
+    for path in sorted((workspace.results / "metrics").rglob("*.evaluated/*.parquet")):
+        stamps = json.loads(pq.read_schema(path).metadata[b"made"])
+        for owner, table in by_run(path):
+            stamp = stamps[owner["digest"]]
+            if stamp["run"] in there and not (result := place(there[stamp["run"]], stamp)).exists():
+                write_result(result, table, stamp)
     return restored
 
 
@@ -180,10 +150,6 @@ def _write(collected: Path, files: dict[str, Path]) -> None:
     left = dict(files)
     for owner, table in by_run(collected) if left and collected.exists() else ():
         digest = owner["digest"]
-        if digest in left and not _adapted(table):
+        if digest in left and table["stage"][0].as_py() != AFTER:
             with atomic_path(left.pop(digest)) as temporary:
                 pq.write_table(table, temporary, compression="zstd")
-
-
-def _adapted(table: pa.Table) -> bool:
-    return bool(table["stage"][0].as_py() == AFTER)

@@ -7,6 +7,7 @@ below ours.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,10 @@ import pandas as pd
 from fedshift.analysis import tables
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.notes import archived_note
-from fedshift.analysis.page import CLIENTS, FEWER, MARK, REMARK, Grid, footnotes, laid_out
+from fedshift.analysis.page import CLIENTS, FEWER, MARK, REMARK, Grid, footnotes, headings, laid_out
 from fedshift.analysis.quantities import lower_is_better
 from fedshift.common.files import write_text
-from fedshift.experiments.column import Column, column
+from fedshift.experiments.column import column
 from fedshift.storage.workspace import Workspace
 
 BEST, SECOND = 1, 2
@@ -52,25 +53,33 @@ def text(collected: Collected, name: str, cells: pd.DataFrame, printed: bool = F
     values and verdicts: a `table` environment for each block, so that none is longer than a page. It
     needs the packages booktabs, siunitx and graphicx.
     """
-    experiment, usual = collected.experiment, _usual_seeds(cells)
+    counts = cells.loc[cells["seeds"] > 0, "seeds"].mode()
+    usual = 0 if counts.empty else int(counts.iloc[0])  # seeds, of most finished cells
 
-    def entry(cell: Mapping[Hashable, Any], text: Callable[[float], str]) -> tuple[str, ...]:
-        own = _own(cell, text, usual)
+    def entry(cell: Mapping[Hashable, Any], form: Callable[[float], str]) -> tuple[str, ...]:
+        own = _own(cell, form, usual)
         if not printed:
             return (own,)
         if cell["published_text"]:
             return own, escaped(cell["published_text"]), escaped(cell[VERDICT])
         kind = "published" if pd.notna(cell["published"]) else "orientation"
         mark = REMARK if cell["remark"] and pd.notna(cell[kind]) else ""
-        return own, _number(cell[kind], cell[f"{kind}_std"], text) + escaped(mark), escaped(cell[VERDICT])
+        return own, _number(cell[kind], cell[f"{kind}_std"], form) + escaped(mark), escaped(cell[VERDICT])
 
+    notes = []
+    if not all(column(str(name)).declared for name in cells["metric"].unique()):
+        spread = "Mean over 1 seed" if usual == 1 else f"Mean ± standard deviation over {usual} seeds"
+        counted = f"{spread}, unless (n = ...) says otherwise; best bold, second underlined."
+        notes.append(
+            counted if usual else "No cell has a number: the runs that it averages are not finished."
+        )
+    notes += footnotes([cells])
+    notes += archived_note(collected.runs[collected.runs["state"] == "finished"])
+    experiment, below = collected.experiment, BELOW if printed else ()
     title = ". ".join(filter(None, [experiment.tables[name].title, experiment.title]))
-    notes = archived_note(collected.runs[collected.runs["state"] == "finished"])
-    blocks = laid_out(cells.assign(rank=ranks(cells)), entry, ("",) * (3 if printed else 1))
-    last = [*_counted(cells, usual), *footnotes([cells]), *notes]
-    below = BELOW if printed else ()
+    blocks = laid_out(cells.assign(rank=ranks(cells)), entry, ("",) * (1 + len(below)))
     return "\n".join(
-        _environment(title, block, below, last if block is blocks[-1] else []) for block in blocks
+        _environment(title, block, below, notes if block is blocks[-1] else []) for block in blocks
     )
 
 
@@ -84,40 +93,21 @@ def ranks(cells: pd.DataFrame) -> pd.Series[int]:
     """
     axes = list(cells.columns[1 : list(cells.columns).index("mean")])
     whole = (cells["seeds"] > 0) & (cells["seeds"] == cells["planned"]) & (cells["fewer"] == "")
-    columns = {name: column(name) for name in cells["metric"].astype(str).unique()}
-    signs = cells["metric"].astype(str).map({name: _sign(of) for name, of in columns.items()})
-    values = (signs * cells["mean"]).round(9)[whole & (signs != 0)]
+    signs = {}  # 1 where more is better, -1 where less is; 0 for what is neither
+    for name in cells["metric"].astype(str).unique():
+        of = column(name)
+        ranked = of.kind == "quantity" and not of.relative
+        signs[name] = (-1 if lower_is_better(of.name) else 1) if ranked else 0
+    sign = cells["metric"].astype(str).map(signs)
+    values = (sign * cells["mean"]).round(9)[whole & (sign != 0)]
     groups = values.groupby([cells.loc[values.index, axis].astype(str) for axis in axes])
     order = groups.rank(method="dense", ascending=False).where(groups.transform("size") > 1)
     return order.where(order <= SECOND).reindex(cells.index).fillna(0).astype(int)
 
 
-def _sign(of: Column) -> int:
-    """1 where more is better, -1 where less is; 0 for what is neither."""
-    if of.kind != "quantity" or of.relative:
-        return 0
-    return -1 if lower_is_better(of.name) else 1
-
-
 def escaped(text: str) -> str:
     """Text with what LaTeX would take for commands."""
     return "".join(TEX.get(character, character) for character in text)
-
-
-def _usual_seeds(cells: pd.DataFrame) -> int:
-    """The number of seeds that most finished cells have; 0 where none is."""
-    finished = cells.loc[cells["seeds"] > 0, "seeds"]
-    return 0 if finished.empty else int(finished.mode().iloc[0])
-
-
-def _counted(cells: pd.DataFrame, usual: int) -> list[str]:
-    """What numbers and emphasis mean; nothing of a table of declared settings."""
-    if all(column(str(name)).declared for name in cells["metric"].unique()):
-        return []
-    if not usual:
-        return ["No cell has a number: the runs that it averages are not finished."]
-    spread = "mean over 1 seed" if usual == 1 else f"mean ± standard deviation over {usual} seeds"
-    return [f"{spread.capitalize()}, unless (n = ...) says otherwise; best bold, second underlined."]
 
 
 def _own(cell: Mapping[Hashable, Any], text: Callable[[float], str], usual: int) -> str:
@@ -165,21 +155,14 @@ def _environment(title: str, block: Grid[tuple[str, ...]], below: Sequence[str],
     return "\n".join(parts) + "\n"
 
 
-def _headings(columns: Sequence[tuple[str, ...]]) -> list[str]:
+def _headings(columns: list[tuple[str, ...]]) -> list[str]:
     """A line of headings for each level, with rules below what spans several columns."""
     lines = []
-    for depth in range(len(columns[0])):
-        spans: list[list[Any]] = []
-        for path in columns:
-            if spans and depth < len(columns[0]) - 1 and spans[-1][0] == path[: depth + 1]:
-                spans[-1][1] += 1
-            else:
-                spans.append([path[: depth + 1], 1])
-        heads = (rf"\multicolumn{{{n}}}{{c}}{{{escaped(path[-1])}}}" for path, n in spans)
+    for level in headings(columns):
+        heads = (rf"\multicolumn{{{n}}}{{c}}{{{escaped(text)}}}" for text, n in level)
         lines.append(" & ".join(["", *heads]) + r" \\")
-        start, rules = 2, []
-        for _, n in spans:
-            rules += [rf"\cmidrule(lr){{{start}-{start + n - 1}}}"] if n > 1 else []
-            start += n
-        lines += ["".join(rules)] if rules else []
+        ends = itertools.accumulate(n for _, n in level)
+        pairs = zip(level, ends, strict=True)
+        rules = "".join(rf"\cmidrule(lr){{{end - n + 2}-{end + 1}}}" for (_, n), end in pairs if n > 1)
+        lines += [rules] if rules else []
     return lines

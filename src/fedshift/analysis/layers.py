@@ -7,7 +7,9 @@ so that a module too many or too few moves all that follow; what is left after t
 """
 
 import functools
+import itertools
 import math
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -63,14 +65,12 @@ def counts(text: str) -> dict[str, float]:
     model, px = network(spec), spec.data.input_px
     if model is None:
         return {}
-    parameters = sum(parameter.numel() for parameter in model.parameters())
     macs = macs_per_image(model, px)
-    passed = NORMALISED * normalised(model, px)
     return {
-        "parameters": parameters / MEGA,
+        "parameters": sum(parameter.numel() for parameter in model.parameters()) / MEGA,
         "state_dict": state_dict_bytes(model) / MIB,
         "macs": macs / MEGA,
-        "macs_norm": (macs + passed) / MEGA,
+        "macs_norm": (macs + NORMALISED * normalised(model, px)) / MEGA,
     }
 
 
@@ -86,12 +86,11 @@ def layer(workspace: Workspace, paper: str, table: str, name: str, text: str) ->
     as fedshift.experiments.column has it. Nothing where the table prints no such layer.
     """
     part, _, number = name.partition(".")
-    lengths = [len(modules) for modules in _printed(workspace, paper, table).values()]
-    if int(number) > len(lengths):
+    bounds = [0, *itertools.accumulate(map(len, _printed(workspace, paper, table).values()))]
+    if int(number) >= len(bounds):
         return Piece("", 0)
-    start = sum(lengths[: int(number) - 1])
-    end = start + lengths[int(number) - 1] if int(number) < len(lengths) else None
-    pieces = _pieces(text, part)[start:end]
+    bounds[-1] = sys.maxsize  # what is left belongs to the last layer
+    pieces = _pieces(text, part)[bounds[int(number) - 1] : bounds[int(number)]]
     return Piece(", ".join(one.text for one in pieces), sum(one.parameters for one in pieces))
 
 
@@ -109,32 +108,31 @@ def _printed(workspace: Workspace, paper: str, table: str) -> dict[str, list[str
 
 @functools.lru_cache(256)
 def _pieces(text: str, part: str) -> tuple[Piece, ...]:
-    """All modules of one of a run's networks."""
+    """All modules of one of a run's networks (fedshift.experiments.column.PARTS)."""
     spec = RunSpec.model_validate_json(text)
+    where, cure = f"method {spec.method.name}", "Ask for the layers of `model`."
     with torch.device("meta"):
-        return tuple(NETWORKS[part](spec))
+        if (model := network(spec)) is None:
+            what = "names its classes in its images alone"
+            raise FedshiftError(f"data set {spec.data.dataset}", what, "Name another.")
+        if part == "model":
+            return (*_modules(model),)
+        if part == "block":
+            if block := next((one for one in model.modules() if isinstance(one, DSEBlock)), None):
+                return (*_block(block),)
+            raise FedshiftError(where, "makes no blocks", cure)
+        method = spec.method.build()
+        if not isinstance(method, Generated):
+            raise FedshiftError(where, "has no hypernetwork", cure)
+        layout = Layout(model)
+        sources = len(get("datasets", spec.data.dataset).domains) - len(spec.data.held_out)
+        net = method.net(layout, taking_part(spec, sources)[1])
+        return (*(_hypernetwork(net, layout) if part == "hypernetwork" else _modules(Autoencoder(net.dim))),)
 
 
-def _model(spec: RunSpec) -> Iterator[Piece]:
-    return _modules(_network(spec))
-
-
-def _network(spec: RunSpec) -> nn.Module:
-    model = network(spec)
-    if model is None:
-        raise FedshiftError(
-            f"data set {spec.data.dataset}", "names its classes in its images alone", "Name another."
-        )
-    return model
-
-
-def _block(spec: RunSpec) -> Iterator[Piece]:
-    """The first block that FDSE made, in the order in which it computes (fedshift.methods.fdse.block)."""
-    block = next((one for one in _network(spec).modules() if isinstance(one, DSEBlock)), None)
-    if block is None:
-        raise FedshiftError(f"method {spec.method.name}", "makes no blocks", "Ask for the layers of `model`.")
-    order = [block.dfe.conv, block.dse.bn, block.activation, block.dse.conv]
-    for module in order:
+def _block(block: DSEBlock) -> Iterator[Piece]:
+    """A block of FDSE, in the order in which it computes (fedshift.methods.fdse.block)."""
+    for module in (block.dfe.conv, block.dse.bn, block.activation, block.dse.conv):
         yield from _modules(module)
     if block.identity:
         yield Piece("Concat", 0)
@@ -142,39 +140,16 @@ def _block(spec: RunSpec) -> Iterator[Piece]:
         yield from _modules(module)
 
 
-def _hypernetwork(spec: RunSpec) -> Iterator[Piece]:
+def _hypernetwork(net: Hypernetwork, layout: Layout) -> Iterator[Piece]:
     """Its shapes, with the activations that fedshift.methods.hfedf.hypernet has between hidden layers."""
-    net = _generator(spec)
     embedding, *hidden, head = [shape for shape in net.shapes if len(shape) > 1]
     yield Piece(f"Embedding({embedding[0]}, {embedding[1]})", math.prod(embedding))
     for place, shape in enumerate(hidden):
         yield Piece(f"Linear({shape[1]}, {shape[0]})", math.prod(shape) + shape[0])
         if place + 1 < len(hidden):
             yield Piece("LeakyReLU", 0)
-    outputs = "all weights" if head[1] == Layout(_network(spec)).P else head[1]
+    outputs = "all weights" if head[1] == layout.P else head[1]
     yield Piece(f"Linear({head[0]}, {outputs})", math.prod(head) + head[1])
-
-
-def _generator(spec: RunSpec) -> Hypernetwork:
-    method = spec.method.build()
-    if not isinstance(method, Generated):
-        raise FedshiftError(
-            f"method {spec.method.name}", "has no hypernetwork", "Ask for the layers of `model`."
-        )
-    sources = len(get("datasets", spec.data.dataset).domains) - len(spec.data.held_out)
-    return method.net(Layout(_network(spec)), taking_part(spec, sources)[1])
-
-
-def _autoencoder(spec: RunSpec) -> Iterator[Piece]:
-    return _modules(Autoencoder(_generator(spec).dim))
-
-
-NETWORKS: dict[str, Callable[[RunSpec], Iterator[Piece]]] = {
-    "model": _model,
-    "block": _block,
-    "hypernetwork": _hypernetwork,
-    "autoencoder": _autoencoder,
-}
 
 
 def _modules(module: nn.Module) -> Iterator[Piece]:
@@ -199,14 +174,11 @@ def _decomposed(block: DSEBlock) -> str:
     """Of a convolution with kernel, stride and padding; G and dw as fedshift.methods.fdse.block has them."""
     layer, dw = block.dfe.conv, getattr(block.dse.conv, "kernel_size", (0,))[0]
     if isinstance(layer, nn.Conv2d):
-        features, inner = (
-            layer.out_channels,
-            f", {layer.kernel_size[0]}, {layer.stride[0]}, {layer.padding[0]}",
-        )
-        inputs = layer.in_channels
+        features, inputs = layer.out_channels, layer.in_channels
+        inner = f", {layer.kernel_size[0]}, {layer.stride[0]}, {layer.padding[0]}"
     else:
         assert isinstance(layer, nn.Linear)
-        features, inner, inputs = layer.out_features, "", layer.in_features
+        features, inputs, inner = layer.out_features, layer.in_features, ""
     return f"DSEBlock({inputs}, {block.outputs}{inner}, G {-(-block.outputs // features)}, dw {dw})"
 
 

@@ -10,8 +10,8 @@ import pandas as pd
 
 from fedshift.analysis.collected import ARCHIVE, Collected
 from fedshift.analysis.page import MARK
+from fedshift.analysis.quantities import own_splits
 from fedshift.analysis.records import whole_runs
-from fedshift.analysis.values import own_splits
 from fedshift.common.registry import get, names, title
 from fedshift.experiments.column import DEFAULT, measured_on_clients, quantity, recorded
 from fedshift.spec import Method
@@ -61,157 +61,111 @@ def notes(collected: Collected) -> list[str]:
     """Sentences that a reader needs to judge the tables of an experiment: how runs were made and read, then
     its own notes.
     """
-    return [*_measured(collected), *collected.protocol.notes, *collected.experiment.notes]
+    finished = collected.runs[collected.runs["state"] == "finished"]
+    lines = [*_of_tables(collected, finished)]
+    if len(finished):
+        lines += _of_runs(collected, finished)
+    return [*lines, *collected.protocol.notes, *collected.experiment.notes]
 
 
-def _measured(collected: Collected) -> list[str]:
-    """How the numbers were measured: metrics, rules, spread, models, precision, hardware, code."""
-    runs = collected.runs[collected.runs["state"] == "finished"]
-    spread = "population (n)" if collected.protocol.ddof == 0 else "sample (n - 1)"
-    lines = [
+def _of_tables(collected: Collected, finished: pd.DataFrame) -> Iterator[str]:
+    """What the numbers are, and which of them are missing."""
+    tables, protocol = collected.experiment.tables.values(), collected.protocol
+    metrics = [metric for table in tables for metric in table.metrics]
+    runs = finished[finished["adaptation"].isna()]
+    spread = "population (n)" if protocol.ddof == 0 else "sample (n - 1)"
+    yield (
         "Accuracy in percent. id: in-distribution, mean over clients; ood: the held-out domain; "
-        "ALL: clients weighted by training size; AVG: plain mean over clients.",
-        f"Shown: {RULES[collected.protocol.select]}. Spread: {spread} standard deviation over seeds, after "
-        f"averaging the rest.",
-    ]
-    lines += _computed(collected)
-    lines += _on_validation(collected, runs)
-    rules = dict.fromkeys(rule for table in collected.experiment.tables.values() for rule in table.select)
-    lines += [f"select = {rule}: {RULES[rule]}." for rule in rules]
-    if collected.missing:
-        lines.append(
-            f"{len(collected.missing)} of {len(collected.runs)} runs are not finished: seeds that lack one "
-            f"are left out; "
-            "k/n marks a cell with k of its n seeds."
-        )
-    if runs.empty:
-        return lines
-    whole, runs = runs, runs[runs["adaptation"].isna()]
-    evaluated = runs["evaluates"] + " model " + runs["stage"].map(STAGES)
-    lines.append(f"Evaluated: {_by_method(runs, evaluated)}.")
-    lines += _weighed(runs)
-    lines.append(f"Batch-norm statistics: {_by_method(runs, runs['bn'].map(BN))}.")
-    lines.append(f"Training precision: {_by_method(runs, runs['precision'])}.")
-    lines += _adapted(whole, collected)
-    hardware = whole["hardware"]
-    lines.append(
-        f"{'Mixed hardware' if hardware.nunique() > 1 else 'Hardware'}: {_by_method(whole, hardware)}."
+        "ALL: clients weighted by training size; AVG: plain mean over clients."
     )
-    lines += _absent(runs)
-    lines += _images(runs)
-    lines += archived_note(runs)
+    yield (
+        f"Shown: {RULES[protocol.select]}. Spread: {spread} standard deviation over seeds, after "
+        "averaging the rest."
+    )
+    yield from (text for start, text in COLUMNS.items() if any(start in metric for metric in metrics))
+    quantities = [quantity(metric) for metric in recorded(metrics)]
+    if asked := [*dict.fromkeys(metric for metric, _ in quantities if metric != DEFAULT)]:
+        yield " ".join(title("metrics", name) for name in asked)
+    aggregations = {aggregation for _, aggregation in quantities}
+    yield from (text for name, text in AGGREGATED.items() if name in aggregations)
+    if computed := [name for name in asked if not get("metrics", name).recorded]:
+        lacking = {*runs["digest"]}
+        for starts, table in whole_runs(collected.statistics, ["digest"], ["digest"]):
+            lacking -= {*table.take(starts)["digest"].to_pylist()}
+        if lacking:
+            yield (
+                f"{len(lacking)} runs were trained before statistics were recorded and have no "
+                f"{', '.join(computed)}: delete their directories to train them again."
+            )
+    if any(map(measured_on_clients, metrics)) and len(of := runs[own_splits(runs) == "val"]):
+        rows = "" if len(of) == len(runs) else f" ({', '.join(of['method'].unique())})"
+        yield f"id, ALL, AVG: of the clients' validation images, as the partition has no test part{rows}."
+    rules = dict.fromkeys(rule for table in tables for rule in table.select)
+    yield from (f"select = {rule}: {RULES[rule]}." for rule in rules)
+    if collected.missing:
+        yield (
+            f"{len(collected.missing)} of {len(collected.runs)} runs are not finished: seeds that lack one "
+            "are left out; k/n marks a cell with k of its n seeds."
+        )
+
+
+def _of_runs(collected: Collected, finished: pd.DataFrame) -> Iterator[str]:
+    """How the finished runs were made: models, averages, precision, hardware, images, code."""
+    runs = finished[finished["adaptation"].isna()]
+    specs = runs["spec"].map(json.loads)
+    yield f"Evaluated: {_by_method(runs, runs['evaluates'] + ' model ' + runs['stage'].map(STAGES))}."
+    sends = (runs["bytes_up"] > 0) & ~runs["pooled"].eq(True)
+    averages = {
+        index: AVERAGES[Method(**spec["method"]).weights(spec["federation"]["weights"])]
+        for index, spec in specs[sends].items()
+        if spec["method"]["name"] in names("methods")  # else of a package that is not installed
+    }
+    if averages:
+        yield f"Clients weighed in the average: {_by_method(runs.loc[[*averages]], pd.Series(averages))}."
+    yield f"Batch-norm statistics: {_by_method(runs, runs['bn'].map(BN))}."
+    yield f"Training precision: {_by_method(runs, runs['precision'])}."
+    for label, row in collected.experiment.adapt.items():
+        for adaptation in finished.loc[finished["method"] == label, "adaptation"].unique():
+            declaration = json.loads(adaptation)
+            params = ", ".join(f"{key} {value}" for key, value in declaration["task"]["params"].items())
+            yield (
+                f"{label}: the models of {row.run} in the round shown, adapted by {row.name} ({params}; "
+                f"code {declaration['code']}) to the very images that {row.run}'s ood is of, without their "
+                "labels, then tested on them again: ood alone, and no learning curve."
+            )
+    hardware = finished["hardware"]
+    mixed = "Mixed hardware" if hardware.nunique() > 1 else "Hardware"
+    yield f"{mixed}: {_by_method(finished, hardware)}."
+    absent = dict.fromkeys(
+        f"{domain} ({_first(classes)})"
+        for text in runs["absent"].unique()
+        for domain, classes in json.loads(text).items()
+    )
+    if absent:
+        yield f"Domains without any image of a class: {_first([*absent], '; ')}."
+    data = specs.map(lambda spec: spec["data"])
+    sources = data.map(lambda of: f"{of['dataset']} {of['release']} at {of['prepare']['px']} px")
+    for name, alike in runs.groupby(sources, sort=False):
+        if (several := alike["images"].nunique()) > 1:
+            yield (
+                f"Mixed images: {name} come in {several} states, by other files or decoded otherwise: "
+                f"{_by_method(alike, alike['images'].str[:8])}."
+            )
+    yield from archived_note(runs)
     changed = runs[(runs["code"] != "") & (runs["code"] != runs["installed"])]
     if len(changed):
-        counts = ", ".join(
-            f"{method} ({n})" for method, n in changed["method"].value_counts(sort=False).items()
-        )
-        lines.append(
+        each = changed["method"].value_counts(sort=False).items()
+        counts = ", ".join(f"{method} ({n})" for method, n in each)
+        yield (
             f"The file of the method or model has changed since {len(changed)} of {len(runs)} runs were "
             f"trained: {counts}. To train them again: fedshift plan --retrain-changed."
         )
-    return lines
-
-
-def _on_validation(collected: Collected, runs: pd.DataFrame) -> Iterator[str]:
-    """Which rows' values on clients are of validation images, where a table shows such values."""
-    listed = [metric for table in collected.experiment.tables.values() for metric in table.metrics]
-    if not any(map(measured_on_clients, listed)):
-        return
-    runs = runs[runs["adaptation"].isna()]
-    if len(of := runs[own_splits(runs) == "val"]):
-        rows = "" if len(of) == len(runs) else f" ({', '.join(of['method'].unique())})"
-        yield f"id, ALL, AVG: of the clients' validation images, as the partition has no test part{rows}."
-
-
-def _absent(runs: pd.DataFrame) -> Iterator[str]:
-    """Domains that have no image of a class."""
-    named = [
-        f"{domain} ({_first(classes)})"
-        for absent in runs["absent"].unique()
-        for domain, classes in json.loads(absent).items()
-    ]
-    if named:
-        yield f"Domains without any image of a class: {_first([*dict.fromkeys(named)], '; ')}."
 
 
 def _first(words: list[str], separator: str = ", ") -> str:
     """The first few words of many, and how many more there are."""
     more = f"{separator}and {len(words) - FEW} more" if len(words) > FEW else ""
     return separator.join(words[:FEW]) + more
-
-
-def _images(runs: pd.DataFrame) -> Iterator[str]:
-    """Where runs on images of one name were trained on several states of them: other files, or decoded by
-    another Pillow.
-    """
-    for name, alike in runs.groupby(runs["spec"].map(_source), sort=False):
-        if (several := alike["images"].nunique()) > 1:
-            yield (
-                f"Mixed images: {name} come in {several} states, by other files or decoded otherwise: "
-                f"{_by_method(alike, alike['images'].str[:8])}."
-            )
-
-
-def _source(spec: str) -> str:
-    """What a run's images are called, by its resolved specification (JSON)."""
-    data = json.loads(spec)["data"]
-    return f"{data['dataset']} {data['release']} at {data['prepare']['px']} px"
-
-
-def _weighed(runs: pd.DataFrame) -> Iterator[str]:
-    """How clients were weighed in the average, of the methods that average and are installed."""
-    sends = (runs["bytes_up"] > 0) & ~runs["pooled"].eq(True)
-    known = runs["spec"].map(_averaging).where(sends).dropna()
-    if len(known):
-        yield f"Clients weighed in the average: {_by_method(runs.loc[known.index], known.map(AVERAGES))}."
-
-
-def _averaging(spec: str) -> str | None:
-    """One of AVERAGES, by a run's resolved specification (JSON); None where its method is not installed."""
-    declared = json.loads(spec)
-    method, protocol = declared["method"], declared["federation"]["weights"]
-    known = method["name"] in names("methods")
-    return Method(**method).weights(protocol) if known else None
-
-
-def _computed(collected: Collected) -> Iterator[str]:
-    """The quantities of tables besides accuracy, and how many runs lack the statistics for them."""
-    listed = [metric for table in collected.experiment.tables.values() for metric in table.metrics]
-    yield from (text for start, text in COLUMNS.items() if any(start in metric for metric in listed))
-    quantities = dict.fromkeys(quantity(metric) for metric in recorded(listed))
-    asked = dict.fromkeys(metric for metric, _ in quantities if metric != DEFAULT)
-    if asked:
-        yield " ".join(title("metrics", name) for name in asked)
-    aggregations = {aggregation for _, aggregation in quantities}
-    yield from (text for name, text in AGGREGATED.items() if name in aggregations)
-    computed = [name for name in asked if not get("metrics", name).recorded]
-    if computed:
-        finished = collected.runs[
-            (collected.runs["state"] == "finished") & collected.runs["adaptation"].isna()
-        ]
-        lacking = {*finished["digest"]}
-        for starts, table in whole_runs(collected.statistics, ["digest"], ["digest"]):
-            lacking -= {*table.take(starts)["digest"].to_pylist()}
-        if lacking:
-            yield (
-                f"{len(lacking)} runs were trained before statistics were recorded and have no "
-                f"{', '.join(computed)}: delete their "
-                "directories to train them again."
-            )
-
-
-def _adapted(runs: pd.DataFrame, collected: Collected) -> Iterator[str]:
-    """What an adapted row is, and which images it is of."""
-    for label, row in collected.experiment.adapt.items():
-        for adaptation in runs.loc[runs["method"] == label, "adaptation"].unique():
-            declaration = json.loads(adaptation)
-            params = ", ".join(f"{key} {value}" for key, value in declaration["task"]["params"].items())
-            yield (
-                f"{label}: the models of {row.run} in the round shown, adapted by {row.name} ({params}; "
-                f"code {declaration['code']}) to the very images "
-                f"that {row.run}'s ood is of, without their labels, then tested on them again: ood alone, "
-                f"and no learning curve."
-            )
 
 
 def _by_method(runs: pd.DataFrame, what: pd.Series[str]) -> str:

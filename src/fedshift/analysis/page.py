@@ -11,10 +11,18 @@ from typing import Any, Generic, TypeVar
 import jinja2
 import pandas as pd
 
-from fedshift.analysis import quantities as aggregation
 from fedshift.analysis.verdicts import OUTCOMES, WORDS
 from fedshift.common.registry import get
-from fedshift.experiments.column import COSTS, REACHED, RELATIVE, column, recorded_of
+from fedshift.experiments.column import (
+    AGGREGATIONS,
+    COSTS,
+    DEFAULT,
+    REACHED,
+    RELATIVE,
+    column,
+    quantity,
+    recorded_of,
+)
 from fedshift.experiments.schema import METRIC
 
 FINER = 2  # digits more of what is no percentage, such as a loss
@@ -23,28 +31,33 @@ DIGITS = 3  # of costs
 
 def heading(text: str) -> str:
     """What tables call a column: "ood", "gain in ood", "M parameters", "rounds to ood 60", "local.lr"."""
-    own = column(text)
-    name = {
-        "quantity": lambda: aggregation.heading(own.name),
-        "cost": lambda: COSTS[own.name],
-        "setting": lambda: own.name,
-        "recorded": lambda: " ".join(filter(None, recorded_of(own.name))),
-        "leads": lambda: f"% of clients led in {own.name}",
-        "layer": lambda: f"layer {own.name.partition('.')[2]}",
-        "evaluated": lambda: _evaluated(own.name),
-    }.get(own.kind, lambda: f"{REACHED[own.kind]} to {own.name.replace('=', ' ')}")()
-    return f"{RELATIVE[own.relative]} {name}" if own.relative else name
-
-
-def _evaluated(name: str) -> str:
-    evaluation, _, number = name.partition(".")
-    return str(get("evaluations", evaluation).quantities[number])
+    kind, name, relative = column(text)
+    if kind == "quantity":
+        metric, how = quantity(name)
+        shown = " ".join([*([] if metric == DEFAULT else [get("metrics", metric).title]), AGGREGATIONS[how]])
+    elif kind == "cost":
+        shown = COSTS[name]
+    elif kind == "setting":
+        shown = name
+    elif kind == "recorded":
+        shown = " ".join(filter(None, recorded_of(name)))
+    elif kind == "leads":
+        shown = f"% of clients led in {name}"
+    elif kind == "layer":
+        shown = f"layer {name.partition('.')[2]}"
+    elif kind == "evaluated":
+        evaluation, _, number = name.partition(".")
+        shown = get("evaluations", evaluation).quantities[number]
+    else:
+        shown = f"{REACHED[kind]} to {name.replace('=', ' ')}"
+    return f"{RELATIVE[relative]} {shown}" if relative else shown
 
 
 def in_percent(text: str) -> bool:
     """Whether a column holds percentages, or differences of them."""
     own = column(text)
-    return own.kind == "quantity" and own.relative != "ratio" and aggregation.in_percent(own.name)
+    fraction = own.kind == "quantity" and get("metrics", quantity(own.name).metric).percent
+    return bool(fraction and own.relative != "ratio")
 
 
 def form(text: str, digits: int) -> Callable[[float], str]:
@@ -58,57 +71,40 @@ def form(text: str, digits: int) -> Callable[[float], str]:
     return f"{{:.{places}f}}".format
 
 
-FEWER, REMARK, CLIENTS = (
-    "†",
-    "‡",
-    "¶",
-    # beside a mean over fewer values than its neighbours'; beside a printed number that is not taken as it
-    # stands; beside a value of fewer clients than take part
-)
-MARK = "§"  # beside a mean of which a run or more are archived
-ORIENTATION = (
-    "Orientation: the paper's number for another experiment than the row's, so no difference is shown: {}."
-)
+FEWER = "†"  # next to a mean over fewer values than its neighbours'
+REMARK = "‡"  # next to a published number that is not taken as it is
+CLIENTS = "¶"  # next to a value of fewer clients than take part
+MARK = "§"  # next to a mean of which a run or more are archived
+FOOTNOTES = {
+    "differs": "Orientation: the paper's number for another experiment than the row's, so no difference is "
+    "shown: {}.",
+    "fewer": FEWER + " A mean over fewer values than others in its column: {}.",
+    "clients": CLIENTS + " Clients with a value: {}. The others have no test image, or the metric is not "
+    "defined on theirs.",
+    "remark": REMARK + " On the printed number: {}.",
+    "spread": "Printed spread: {}.",
+}  # by columns of cells
 
 
 def footnotes(tables: Sequence[pd.DataFrame]) -> list[str]:
     """A sentence for each kind of remark in the tables of `fedshift.analysis.tables.cells`; each reason comes
-    once.
+    once: "a (method, method); b", without the methods where these are all of the tables.
     """
-    cells = (
-        pd.concat([table[["method", "fewer", "clients", "differs", "remark", "spread"]] for table in tables])
-        if tables
-        else None
-    )
-    if cells is None:
+    if not tables:
         return []
-    reasons = cells.assign(differs=cells["differs"].str.split("; ")).explode("differs")
-    lines = []
-    if differs := _by_text(reasons, "differs"):
-        lines.append(ORIENTATION.format(differs))
-    if few := _by_text(cells, "fewer"):
-        lines.append(f"{FEWER} A mean over fewer values than others in its column: {few}.")
-    if few := _by_text(cells, "clients"):
-        lines.append(
-            f"{CLIENTS} Clients with a value: {few}. The others have no test image, or the metric is not "
-            "defined on theirs."
-        )
-    if remarks := _by_text(cells, "remark"):
-        lines.append(f"{REMARK} On the printed number: {remarks}.")
-    if spread := _by_text(cells, "spread"):
-        lines.append(f"Printed spread: {spread}.")
+    cells = pd.concat([table[["method", *FOOTNOTES]] for table in tables])
+    every, lines = cells["method"].nunique(), []
+    for name, sentence in FOOTNOTES.items():
+        noted = cells[cells[name] != ""]
+        if name == "differs":
+            noted = noted.assign(differs=noted["differs"].str.split("; ")).explode("differs")
+        methods = noted.groupby(name, sort=False, observed=True)["method"].unique()
+        texts = [
+            str(text) if len(of) == every else f"{text} ({', '.join(map(str, of))})"
+            for text, of in methods.items()
+        ]
+        lines += [sentence.format("; ".join(texts))] if texts else []
     return lines
-
-
-def _by_text(cells: pd.DataFrame, column: str) -> str:
-    """ "a (method, method); b": each text once, with its methods, unless these are all of the tables."""
-    noted = cells[cells[column] != ""]
-    groups = noted.groupby(column, sort=False, observed=True)["method"].unique()
-    every = cells["method"].nunique()
-    return "; ".join(
-        str(text) if len(methods) == every else f"{text} ({', '.join(map(str, methods))})"
-        for text, methods in groups.items()
-    )
 
 
 T = TypeVar("T")
@@ -140,9 +136,12 @@ class Grid(Generic[T]):
     rows: list[tuple[str, list[T]]]
 
 
-def grids(cells: pd.DataFrame) -> list[Grid[Entry]]:
-    """The cells in words."""
-    return laid_out(cells, _entry, Entry(""))
+Block = tuple[str, list[Grid[Entry]]]  # a table under its title
+
+
+def blocks(tables: Iterable[tuple[str, pd.DataFrame]]) -> list[Block]:
+    """Titles and cells, laid out for the pages."""
+    return [(title, laid_out(cells, _entry, Entry(""))) for title, cells in tables]
 
 
 def laid_out(
@@ -159,28 +158,16 @@ def laid_out(
     if len(axes) >= 3:
         groups = cells.groupby(axes[0], observed=True)
         parts, axes = [(_heading(axes[0], value), part) for value, part in groups], axes[1:]
-    return [_grid(caption, part, axes, digits, entry, nothing) for caption, part in parts]
-
-
-def _grid(
-    caption: str,
-    cells: pd.DataFrame,
-    axes: list[str],
-    digits: int,
-    entry: Callable[[Mapping[Hashable, Any], Callable[[float], str]], T],
-    nothing: T,
-) -> Grid[T]:
-    """One caption's cells as rows of methods and columns of axis values and metrics."""
-    columns = list(cells[axes].drop_duplicates().sort_values(axes).itertuples(index=False, name=None))
-    entries: dict[object, dict[tuple[Any, ...], T]] = {}
-    for row in cells.sort_values("method", kind="stable").to_dict("records"):
-        place = tuple(row[axis] for axis in axes)
-        entries.setdefault(row["method"], {})[place] = entry(row, form(row["metric"], digits))
-    rows = [
-        (str(method), [own.get(column, nothing) for column in columns]) for method, own in entries.items()
-    ]
-    headings = [tuple(map(_heading, axes, column)) for column in columns]
-    return Grid(caption, headings, rows)
+    laid = []
+    for caption, part in parts:
+        columns = list(part[axes].drop_duplicates().sort_values(axes).itertuples(index=False, name=None))
+        entries: dict[object, dict[tuple[Any, ...], T]] = {}
+        for row in part.sort_values("method", kind="stable").to_dict("records"):
+            place = tuple(row[axis] for axis in axes)
+            entries.setdefault(row["method"], {})[place] = entry(row, form(row["metric"], digits))
+        rows = [(str(method), [own.get(at, nothing) for at in columns]) for method, own in entries.items()]
+        laid.append(Grid(caption, [tuple(map(_heading, axes, at)) for at in columns], rows))
+    return laid
 
 
 def _heading(axis: str, value: object) -> str:
@@ -221,38 +208,23 @@ def _spread(mean: float, std: float, text: Callable[[float], str], mark: str = "
     return f"{text(mean)}{mark}" + ("" if pd.isna(std) else f" ± {text(std)}")
 
 
-# What a line of a table of verdicts, comparisons or sentences holds.
-Line = tuple[str, ...]
-Block = tuple[str, list[Grid[Entry]]]  # a table under its title
+Line = tuple[str, ...]  # of a table of verdicts, comparisons or sentences
 SENTENCE: Line = ("sentence", "says it of", *OUTCOMES, "not here", "in words")
 VERDICT: Line = ("printed table", "compared", *WORDS, "rms distance", "median half-width")
 CLAIM: Line = (
-    "comparison",
-    "says",
-    "paper",
-    "on print",
-    "verdict",
-    "ours: mean difference [95% interval], seeds",
-    "in words",
+    *("comparison", "says", "paper", "on print", "verdict"),
+    *("ours: mean difference [95% interval], seeds", "in words"),
 )
 
 
+@functools.cache
 def template(name: str) -> jinja2.Template:
     """A template of `templates/`; what it fills in is escaped."""
-    return _environment().get_template(name)
-
-
-@functools.cache
-def _environment() -> jinja2.Environment:
     loader = jinja2.PackageLoader("fedshift.analysis")
     environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.globals |= {
-        "split": _split,
-        "headings": _headings, "verdict_headings": VERDICT, "claim_headings": CLAIM,
-        "group_headings": SENTENCE,
-        "number": number,
-    }  # fmt: skip
-    return environment
+    environment.globals |= {"split": _split, "headings": headings, "number": number}
+    environment.globals |= {"verdict_headings": VERDICT, "claim_headings": CLAIM, "group_headings": SENTENCE}
+    return environment.get_template(name)
 
 
 def csv(table: pd.DataFrame) -> str:
@@ -267,11 +239,6 @@ def number(value: float) -> str:
     if value is None or value != value:
         return "–"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
-
-
-def blocks(tables: Iterable[tuple[str, pd.DataFrame]]) -> list[Block]:
-    """Titles and cells, laid out for the pages."""
-    return [(title, grids(cells)) for title, cells in tables]
 
 
 def markdown(
@@ -291,11 +258,10 @@ def markdown(
         for block in grids_of:
             parts += [f"**{block.caption}**"] if block.caption else []
             parts.append(_lines(block))
-    if verdicts:
-        parts += ["## Verdicts", piped([VERDICT, *verdicts], ["-" * len(heading) for heading in VERDICT])]
-    if claims:
-        parts += ["## Comparisons", piped([CLAIM, *claims], ["-" * len(heading) for heading in CLAIM])]
-        parts += ["## Sentences", piped([SENTENCE, *groups], ["-" * len(heading) for heading in SENTENCE])]
+    below = [("Verdicts", VERDICT, verdicts)] if verdicts else []
+    below += [("Comparisons", CLAIM, claims), ("Sentences", SENTENCE, groups)] if claims else []
+    for name, head, lines in below:
+        parts += [f"## {name}", piped([head, *lines], ["-" * len(word) for word in head])]
     return "\n\n".join([*parts, "\n".join(f"- {note}" for note in notes)]) + "\n"
 
 
@@ -308,13 +274,17 @@ def _split(block: Grid[Entry]) -> list[list[tuple[str, list[Entry]]]]:
     return parts
 
 
-def _headings(columns: list[tuple[str, ...]]) -> list[list[tuple[str, int]]]:
+def headings(columns: list[tuple[str, ...]]) -> list[list[tuple[str, int]]]:
     """Per level of the columns' headings: each text with the number of columns that it spans."""
     levels = []
-    for depth in range(1, len(columns[0]) + 1):
+    for depth in range(1, len(columns[0])):
         groups = itertools.groupby(column[:depth] for column in columns)
         levels.append([(prefix[-1], len(list(group))) for prefix, group in groups])
-    return levels
+    return [*levels, [(column[-1], 1) for column in columns]]
+
+
+BELOW = {"paper": "paper", "difference": "paper", "verdict": "verdict", "orientation": "orientation"}
+# lines below a method's own -> each is there where one of the method's entries has this
 
 
 def _lines(block: Grid[Entry]) -> str:
@@ -322,13 +292,9 @@ def _lines(block: Grid[Entry]) -> str:
     lines = [["method", *(" ".join(column) for column in block.columns)]]
     for method, entries in block.rows:
         lines.append([method, *(entry.ours for entry in entries)])
-        if any(entry.paper for entry in entries):
-            lines.append(["· paper", *(entry.paper for entry in entries)])
-            lines.append(["· difference", *(entry.difference for entry in entries)])
-        if any(entry.verdict for entry in entries):
-            lines.append(["· verdict", *(entry.verdict for entry in entries)])
-        if any(entry.orientation for entry in entries):
-            lines.append(["· orientation", *(entry.orientation for entry in entries)])
+        for name, where in BELOW.items():
+            if any(getattr(entry, where) for entry in entries):
+                lines.append([f"· {name}", *(getattr(entry, name) for entry in entries)])
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
     return piped([[line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])] for line in lines], rule)

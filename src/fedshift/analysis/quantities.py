@@ -1,5 +1,6 @@
-"""From metrics to the numbers of a table: how a metric's values on the clients of a run, after a round,
-become one number, and which round a table shows.
+"""From records to the numbers of a table: a metric on every evaluated set of an experiment's runs, read from
+records or computed from statistics; how its values on the clients of a run, after a round, become one number;
+and which round a table shows.
 
 With clients k = 0..N-1, their training sizes n_k and values a_k (on the test split; on validation where the
 partition declares no test part):
@@ -16,39 +17,109 @@ others. Fractions are in percent. Names of quantities: fedshift.experiments.colu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from fedshift.analysis import values
 from fedshift.analysis.collected import ACCURACIES, CHOOSING, OWN_SPLIT, Collected
-from fedshift.analysis.metrics.base import Metric, computed
-from fedshift.analysis.values import PLACE, ROUND
+from fedshift.analysis.metrics.base import Array, Metric, as_array, computed
+from fedshift.analysis.records import ROWS_A_GROUP, whole_runs
 from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get
-from fedshift.experiments.column import AGGREGATIONS, DEFAULT, Quantity, quantity
+from fedshift.experiments.column import DEFAULT, Quantity, quantity
 from fedshift.experiments.protocols import Rule
-from fedshift.federation.records import own_split, reported
+from fedshift.federation.records import KEYS, own_split, reported, union
 
+PLACE = "place in runs"  # no axis has a blank in its name
+ROUND = [PLACE, "round"]
+SETS = 1 << 15  # at a time: their statistics take a hundred times as much as a record
 CLIENTS = "clients"
 Values = pd.DataFrame  # one row a round, model and set: keys, split, own_split, client, train, n, value
-Aggregated = Callable[[Values, list[str], type[Metric]], "pd.Series[float]"]
 
 
-def heading(text: str) -> str:
-    """What tables call a quantity: "ood" (of accuracy), "ECE ood", "worst class pooled"."""
-    metric, aggregation = quantity(text)
-    return " ".join(
-        [*([] if metric == DEFAULT else [get("metrics", metric).title]), AGGREGATIONS[aggregation]]
-    )
+def reported_values(
+    collected: Collected, metric: type[Metric], pooled: bool = False
+) -> Iterator[pd.DataFrame]:
+    """One row per run, round, model and set that tables look at: PLACE, round, client, split, own_split,
+    train, n, value; pooled: of a computed metric one row per run and round, of all clients' own samples as
+    one set.
+
+    On clients these are of the model and at the stage that a run declares for tables; on held-out domains all
+    are kept: no client trained there, so a method has one way only to make models for it. Runs that recorded
+    no statistics have no rows of a computed metric.
+    """
+    if metric.recorded:
+        for places, table in _parts(collected, collected.path, [*KEYS, "metric", "n", "value"]):
+            of_metric = pc.equal(table["metric"], metric.name)
+            frame = table.filter(of_metric).drop_columns("metric").to_pandas()
+            yield _reported(collected, frame.assign(**{PLACE: places[of_metric.to_numpy()]}))
+        return
+    for frame, arrays in reported_sets(collected, metric.reads()):
+        if pooled:
+            mine = own(frame.assign(row=range(len(frame))))
+            mine = mine.sort_values(ROUND, kind="stable", ignore_index=True)
+            starts = np.flatnonzero((mine[ROUND] != mine[ROUND].shift()).any(axis=1))
+            if not len(starts):
+                continue
+            arrays = union({name: array[mine["row"]] for name, array in arrays.items()}, starts)
+            frame = mine.iloc[starts].assign(n=arrays["n"].sum(-1))
+        yield frame.assign(value=metric.compute(*(arrays[name] for name in metric.reads())))
 
 
-def in_percent(text: str) -> bool:
-    """Whether a quantity is a fraction, which tables show in percent."""
-    return bool(get("metrics", quantity(text).metric).percent)
+def reported_sets(
+    collected: Collected, read: Sequence[str]
+) -> Iterator[tuple[pd.DataFrame, dict[str, Array]]]:
+    """The reported sets, and these statistics of them, with `n`; all sets of a part have the same number of
+    classes.
+    """
+    names = list(dict.fromkeys([*read, "n"]))
+    for places, table in _parts(collected, collected.statistics, [*KEYS, *names], SETS):
+        classes = pc.list_value_length(table["n"]).to_numpy()
+        for width in np.unique(classes):
+            part = table.filter(pa.array(classes == width))
+            frame = part.select([*KEYS]).to_pandas().assign(**{PLACE: places[classes == width]})
+            frame = _reported(collected, frame.assign(row=range(len(frame))))
+            part = part.select(names).take(pa.array(frame.pop("row"), pa.int64()))
+            arrays = {name: as_array(part[name]) for name in names}
+            yield frame.assign(n=arrays["n"].sum(-1)), arrays
+
+
+def _parts(
+    collected: Collected, path: Path, columns: list[str], rows: int = ROWS_A_GROUP
+) -> Iterator[tuple[NDArray[np.int64], pa.Table]]:
+    """Rows of finished runs, and the place of each row's run."""
+    keys = collected.keys
+    for starts, table in whole_runs(path, keys, [*keys, *columns], rows):
+        owners = zip(*(table[key].take(starts).to_pylist() for key in keys), strict=True)
+        of_runs = np.array([collected.places.get(owner, -1) for owner in owners])
+        places = np.repeat(of_runs, np.diff([*starts, len(table)]))
+        yield places[places >= 0], table.select(columns).filter(pa.array(places >= 0))
+
+
+def _reported(collected: Collected, records: pd.DataFrame) -> pd.DataFrame:
+    """The rows of `records` that tables look at, with the clients' `train` sizes and own split."""
+    runs = collected.runs.loc[records[PLACE].unique(), ["stage", "evaluates", "clients", "spec"]]
+    stage, model = (records[PLACE].map(runs[name]) for name in ("stage", "evaluates"))
+    declared = (records["stage"] == stage) & (records["model"] == model)
+    records = records[declared | (records["split"] == "target")]
+    clients = runs["clients"].explode()
+    sizes = pd.DataFrame(list(clients), columns=["client", "train", "test"]).assign(**{PLACE: clients.index})
+    sizes[OWN_SPLIT] = sizes[PLACE].map(own_splits(runs))
+    return records.merge(sizes, on=[PLACE, "client"], how="left")
+
+
+def own_splits(runs: pd.DataFrame) -> pd.Series[str]:
+    """The split that `id` is measured on, of each of these finished `runs`."""
+    pairs = zip(runs["spec"].map(json.loads), runs["clients"], strict=True)
+    splits = [own_split(spec["partition"], sum(client["test"] for client in of)) for spec, of in pairs]
+    return pd.Series(splits, runs.index, dtype=object)
 
 
 def lower_is_better(text: str) -> bool:
@@ -62,78 +133,43 @@ def own(values: Values) -> Values:
     return values[values["split"] == values[OWN_SPLIT]]
 
 
-def _mean(values: Values, keys: list[str], metric: type[Metric]) -> pd.Series[float]:
-    return own(values).groupby(keys, dropna=False)["value"].mean()
+HELD_OUT = {"ood": -1, "held_out": -2}  # the domain's number in the column `client`
+WEIGHTS = {"all": "train", "val": "train", "pooled": "n"}  # of a weighted mean over clients, by column
 
 
-def _all(values: Values, keys: list[str], metric: type[Metric]) -> pd.Series[float]:
-    return weighted(own(values), keys, "train")
+def aggregate(values: Values, keys: list[str], metric: type[Metric], how: str) -> pd.Series[float]:
+    """One number for each group of `keys`, by one of the aggregations above."""
+    if how in HELD_OUT:
+        values = values[(values["split"] == "target") & (values["client"] == HELD_OUT[how])]
+    elif how == CLIENTS:
+        held = values["value"].notna() & (values["split"] == values[OWN_SPLIT])
+        values = values.assign(client=values["client"].where(held))
+        return values.groupby(keys, dropna=False)["client"].nunique().astype(float)
+    else:
+        values = values[values["split"] == "val"] if how == "val" else own(values)
+    if how in WEIGHTS:
+        by = WEIGHTS[how]
+        values = values[values["value"].notna()]
+        products = values.assign(value=values["value"] * values[by])
+        sums = products.groupby(keys, dropna=False)[["value", by]].sum()
+        return sums["value"] / sums[by]
+    groups = values.groupby(keys, dropna=False)["value"]
+    if how == "std":
+        return groups.std(ddof=0)
+    if how == "worst":
+        return groups.min() if metric.better == "higher" else groups.max()
+    return groups.mean()
 
 
-def _pooled(values: Values, keys: list[str], metric: type[Metric]) -> pd.Series[float]:
-    return weighted(own(values), keys, "n")
-
-
-def _worst(values: Values, keys: list[str], metric: type[Metric]) -> pd.Series[float]:
-    groups = own(values).groupby(keys, dropna=False)["value"]
-    return groups.min() if metric.better == "higher" else groups.max()
-
-
-def _std(values: Values, keys: list[str], metric: type[Metric]) -> pd.Series[float]:
-    return own(values).groupby(keys, dropna=False)["value"].std(ddof=0)
-
-
-def _clients(values: Values, keys: list[str], metric: type[Metric]) -> pd.Series[float]:
-    held = (values["split"] == values[OWN_SPLIT]) & values["value"].notna()
-    groups = values.assign(held=values["client"].where(held)).groupby(keys, dropna=False)
-    return groups["held"].nunique().astype(float)
-
-
-def _held_out(place: int) -> Aggregated:
-    """The value on a held-out domain, which is recorded as client -1 or -2."""
-
-    def aggregate(values: Values, keys: list[str], metric: type[Metric]) -> pd.Series[float]:
-        target = values[(values["split"] == "target") & (values["client"] == place)]
-        return target.groupby(keys, dropna=False)["value"].mean()
-
-    return aggregate
-
-
-def _validation(values: Values, keys: list[str], metric: type[Metric]) -> pd.Series[float]:
-    return weighted(values[values["split"] == "val"], keys, "train")
-
-
-def weighted(values: Values, keys: list[str], by: str) -> pd.Series[float]:
-    """The mean of the values that are defined, weighted by another column."""
-    values = values[values["value"].notna()]
-    sums = values.assign(value=values["value"] * values[by]).groupby(keys, dropna=False)[["value", by]].sum()
-    return sums["value"] / sums[by]
-
-
-AGGREGATE: dict[str, Aggregated] = {
-    "id": _mean,
-    "ood": _held_out(-1),
-    "all": _all,
-    "avg": _mean,
-    "pooled": _pooled,
-    "worst": _worst,
-    "std": _std,
-    "val": _validation,
-    "held_out": _held_out(-2),
-    CLIENTS: _clients,
-}
-
-
-MEASURE: dict[Rule, str] = {"best_first": "val", "best_later": "val", "oracle": "ood", "held_out": "held_out"}
 OTHERWISE = "Leave the rule out, or use runs that hold out"
-LACKING = {
-    "val": ("has no validation image to choose by", "Write select: last, or use larger clients."),
-    "ood": ("has no held-out domain to choose by", f"{OTHERWISE} a domain."),
-    "held_out": (
-        "has no held-out domain to choose by",
-        f"{OTHERWISE} two: target: [reported, for choosing].",
-    ),
-}  # what a rule chooses by -> what is wrong where a run has none, and the fix
+NO_DOMAIN = "has no held-out domain to choose by"
+VALIDATION = ("val", "has no validation image to choose by", "Write select: last, or use larger clients.")
+CHOOSES: dict[Rule, tuple[str, str, str]] = {
+    "best_first": VALIDATION,
+    "best_later": VALIDATION,
+    "oracle": ("ood", NO_DOMAIN, f"{OTHERWISE} a domain."),
+    "held_out": ("held_out", NO_DOMAIN, f"{OTHERWISE} two: target: [reported, for choosing]."),
+}  # rule -> what it chooses by, what is wrong where a run has none, and the fix
 
 
 def curves(collected: Collected, quantities: Iterable[str] = ()) -> pd.DataFrame:
@@ -170,13 +206,12 @@ def aggregated(
     one set.
     """
     kind: type[Metric] = get("metrics", metric)
-    factor = 100 if kind.percent else 1
     empty = pd.MultiIndex.from_arrays([[], []], names=ROUND)
     parts = [pd.DataFrame(columns=[*aggregations], index=empty, dtype=float)]
-    for part in (values.pooled if pooled else values.reported)(collected, kind):
-        columns = {how: AGGREGATE[how](part, ROUND, kind) for how in aggregations}
-        scaled = {how: values if how == CLIENTS else values * factor for how, values in columns.items()}
-        parts.append(pd.DataFrame(scaled))
+    for part in reported_values(collected, kind, pooled):
+        frame = pd.DataFrame({how: aggregate(part, ROUND, kind, how) for how in aggregations})
+        fractions = [how for how in frame if kind.percent and how != CLIENTS]
+        parts.append(frame.assign(**frame[fractions] * 100))
     return pd.concat(parts[1:] or parts)
 
 
@@ -209,22 +244,17 @@ def choose(frame: pd.DataFrame, keys: list[str], rule: Rule) -> pd.DataFrame:
         nothing to choose by: no held-out domain, or no client with a validation image.
     """
     if rule == "last_third":
-        return _late_mean(frame, keys)
+        end = frame.groupby(keys, dropna=False)["round"].transform("max")
+        late = frame[3 * frame["round"] >= 2 * end].assign(round=end)
+        return late.groupby(keys, dropna=False, sort=False, as_index=False).mean(skipna=False)
     ordered = frame.sort_values("round", ascending=rule not in ("last", "best_later"))
     if rule != "last":
-        by = MEASURE[rule]
+        by, wrong, cure = CHOOSES[rule]
         if (frame[by].isna() & frame.duplicated(keys, keep=False)).any():
-            raise FedshiftError("tables: select", f"'{rule}' {LACKING[by][0]}", LACKING[by][1])
+            raise FedshiftError("tables: select", f"'{rule}' {wrong}", cure)
         # Equal sums of fractions may differ in their last bit, which must not break a tie.
         ordered = ordered.assign(**{by: ordered[by].round(9)}).sort_values(by, ascending=False, kind="stable")
     return frame.loc[ordered.drop_duplicates(keys).index].reset_index(drop=True)
-
-
-def _late_mean(frame: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
-    end = frame.groupby(keys, dropna=False)["round"].transform("max")
-    late = frame[3 * frame["round"] >= 2 * end].assign(round=end)
-    groups = late.groupby(keys, dropna=False, sort=False, as_index=False)
-    return groups.mean(skipna=False)
 
 
 SET = ["round", "stage", "model", "client", "split"]
@@ -251,7 +281,7 @@ def by_round(
     shown = (values["model"] == model) & (values["stage"] == stage) | (values["split"] == "target")
     own = own_split(partition, int((values["split"] == "test").sum()))
     values = values[shown].assign(**{OWN_SPLIT: own})
-    columns = {where: AGGREGATE[where](values, ["round"], kind) for where in WHERE}
+    columns = {where: aggregate(values, ["round"], kind, where) for where in WHERE}
     if own != "val":
-        columns["val"] = AGGREGATE["id"](values.assign(**{OWN_SPLIT: "val"}), ["round"], kind)
+        columns["val"] = aggregate(values.assign(**{OWN_SPLIT: "val"}), ["round"], kind, "id")
     return pd.DataFrame(columns)

@@ -32,7 +32,8 @@ Source = Callable[[], pa.Table]
 
 def of_run(run: RunDirectory) -> pa.Table:
     """The records that a finished run left."""
-    return _whole(run.metrics).select(SCHEMA.names).cast(SCHEMA)
+    with _damage_named(run.metrics):
+        return read_parquet(run.metrics).select(SCHEMA.names).cast(SCHEMA)
 
 
 def timed_records(run: RunDirectory, columns: list[str] | None = None) -> pa.Table:
@@ -40,17 +41,18 @@ def timed_records(run: RunDirectory, columns: list[str] | None = None) -> pa.Tab
     are not here, that of its file.
     """
     records = read_parquet(run.metrics)
-    if not records["time"].null_count:  # of an earlier version: they are in one file
-        return records.select(columns or records.column_names)
-    rounds = read_parquet(run.timings) if run.timings.is_file() else SCHEMA.empty_table()
-    return timed(records, rounds, run.metrics.stat().st_mtime).select(columns or records.column_names)
+    if records["time"].null_count:  # else of an earlier version: they are in one file
+        rounds = read_parquet(run.timings) if run.timings.is_file() else SCHEMA.empty_table()
+        records = timed(records, rounds, run.metrics.stat().st_mtime)
+    return records.select(columns or records.column_names)
 
 
 def statistics_of_run(run: RunDirectory) -> pa.Table:
     """The statistics that a finished run left: none where it was trained before there were any."""
     if not run.statistics.is_file():
         return STATISTICS.empty_table()
-    table = _whole(run.statistics)
+    with _damage_named(run.statistics):
+        table = read_parquet(run.statistics)
     if table.column_names != STATISTICS.names:  # of an earlier version: what it has not is null
         return read_parquet(run.statistics, schema=STATISTICS)
     return table.cast(STATISTICS)
@@ -60,11 +62,6 @@ def ended(run: RunDirectory, summary: Summary) -> float:
     """When a finished run was (`archive.file.finished`)."""
     with _damage_named(run.metrics):
         return finished(summary, run.metrics)
-
-
-def _whole(path: Path) -> pa.Table:
-    with _damage_named(path):
-        return read_parquet(path)
 
 
 @contextlib.contextmanager
@@ -111,19 +108,16 @@ def _ahead(sources: Iterable[Source]) -> Iterator[pa.Table]:
             yield waiting.popleft().result()
 
 
-def batches(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Columns of what `write` wrote, piece by piece."""
-    with pq.ParquetFile(path) as file:
-        yield from file.iter_batches(columns=columns)
-
-
 def not_finite(path: Path, keys: list[str]) -> list[tuple[dict[str, Any], int]]:
     """The runs with a recorded value that is not a finite number, by their `keys`, each with the first such
     round. Reads what `write` wrote.
     """
     parts = []
-    for batch in batches(path, [*keys, "round", "value"]):
-        parts.append(batch.filter(pc.invert(pc.fill_null(pc.is_finite(batch["value"]), False))).to_pandas())
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(columns=[*keys, "round", "value"]):
+            parts.append(
+                batch.filter(pc.invert(pc.fill_null(pc.is_finite(batch["value"]), False))).to_pandas()
+            )
     first = pd.concat(parts).groupby(keys, sort=False, dropna=False)["round"].min().reset_index()
     return [(row, row.pop("round")) for row in first.to_dict("records")]
 
@@ -151,20 +145,14 @@ def whole_runs(
         for group in range(file.num_row_groups):
             read = file.read_row_group(group, columns=columns).select(columns)
             table = pa.concat_tables([rest, read]).combine_chunks()
-            starts, last = _starts(table.select(keys)), group == file.num_row_groups - 1
+            changes = np.arange(len(table)) == 0  # rows whose keys are not those of the row above
+            for column in table.select(keys).columns:
+                codes = pc.fill_null(column.combine_chunks().dictionary_encode().indices, -1).to_numpy()
+                changes[1:] |= codes[1:] != codes[:-1]
+            starts, last = np.flatnonzero(changes), group == file.num_row_groups - 1
             end = len(table) if last else int(starts[-1])  # the last run may go on in the next group
             cuts = starts[np.searchsorted(starts, range(rows, end, rows), side="right") - 1]
             for first, after in itertools.pairwise(np.unique([0, *cuts, end]).tolist()):
                 within = starts[(starts >= first) & (starts < after)]
                 yield within - first, table.slice(first, after - first)
             rest = table.slice(end)
-
-
-def _starts(keys: pa.Table) -> NDArray[np.int64]:
-    """The first rows of runs of rows with equal keys, in order."""
-    changes = np.zeros(len(keys), bool)
-    changes[:1] = True
-    for column in keys.columns:
-        codes = pc.fill_null(column.combine_chunks().dictionary_encode().indices, -1).to_numpy()
-        changes[1:] |= codes[1:] != codes[:-1]
-    return np.flatnonzero(changes)

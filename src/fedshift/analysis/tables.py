@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from fedshift.analysis.columns import of_runs
 from fedshift.analysis.comparable import printed_cell
 from fedshift.analysis.notes import notes
 from fedshift.analysis.page import blocks, csv, footnotes, markdown
-from fedshift.analysis.published import Published
 from fedshift.analysis.uneven import AVERAGE, marked
 from fedshift.analysis.verdicts import judge, summaries
 from fedshift.common.errors import unknown
@@ -27,7 +25,6 @@ from fedshift.common.files import write_text
 from fedshift.common.registry import get
 from fedshift.experiments.axes import NONE
 from fedshift.experiments.column import column, measured_on_clients, quantity
-from fedshift.experiments.protocols import Rule
 from fedshift.experiments.schema import METRIC, Table
 from fedshift.storage.workspace import Workspace
 
@@ -74,11 +71,10 @@ def judged(workspace: Workspace, collected: Collected) -> dict[str, pd.DataFrame
 
 def with_metrics(workspace: Workspace, collected: Collected, metrics: list[str]) -> str:
     """The experiment's tables with other metrics than their own, as markdown."""
-    changed = [
-        (name, table.model_copy(update={"metrics": metrics}))
-        for name, table in collected.experiment.tables.items()
-    ]
-    titled = [(table.title or name, cells(workspace, collected, table)) for name, table in changed]
+    titled = []
+    for name, table in collected.experiment.tables.items():
+        changed = table.model_copy(update={"metrics": metrics})
+        titled.append((table.title or name, cells(workspace, collected, changed)))
     return markdown(blocks(titled), footnotes([table for _, table in titled]))
 
 
@@ -86,16 +82,18 @@ def cells(workspace: Workspace, collected: Collected, table: Table) -> pd.DataFr
     """One row per cell: method, the axes in `table.columns`, metric (last, or where they name it); mean, std
     (percent where the metric is a fraction), seeds, planned; then BESIDE.
 
-    published, published_std, difference, uid: of a paper's number that the cell may be compared with (low to
-    verdict: fedshift.analysis.verdicts fills them); orientation, orientation_std: of one that it may
-    not, and `differs` says why; remark, spread: what a reader must know
-    of that number; fewer: which values of the other axes the cell has, where cells beside it have more of
-    them; clients: "2 of 3" where a value is of 2 of 3 clients only; archived: how many of the cell's runs are
-    read from the archive. An adapted row has accuracy and
-    loss on the held-out domain alone. Axes that are not columns are averaged within each seed, then seeds. A
-    seed with a missing run counts in `planned` (how many seeds the cell should have) and not in `seeds`: an
-    average over fewer domains is another quantity. Raises FedshiftError for a column that is no axis of the
-    experiment.
+    published, published_std, difference, uid: of a paper's number that the cell may be compared with
+    low, high, margin, rule, verdict: fedshift.analysis.verdicts fills them
+    orientation, orientation_std: of a number that it may not be compared with; `differs`: why
+    remark, spread: what a reader must know of the published number
+    fewer: which values of the other axes the cell has, where cells beside it have more of them
+    clients: "2 of 3" where a value is of 2 of 3 clients only
+    archived: how many of the cell's runs are read from the archive
+
+    An adapted row has accuracy and loss on the held-out domain alone. Axes that are not columns are averaged
+    within each seed, then seeds. A seed with a missing run counts in `planned` (how many seeds the cell
+    should have) and not in `seeds`: an average over fewer domains is another quantity. Raises FedshiftError
+    for a column that is no axis of the experiment.
     """
     keys, experiment = collected.keys, collected.experiment
     columns = [axis for axis in table.columns if axis != METRIC]
@@ -104,14 +102,24 @@ def cells(workspace: Workspace, collected: Collected, table: Table) -> pd.DataFr
         if axis not in keys[1:]:
             raise unknown(f"experiments/{experiment.name}.yaml: tables", "axis", axis, keys[1:])
     order = {axis: [*collected.order[axis]] for axis in columns}
-    frame = pd.concat([_by_rule(workspace, collected, rule, table) for rule in rules])
+    frame = pd.concat([of_runs(workspace, collected, rule, table).assign(**{SELECT: rule}) for rule in rules])
     if "target" in columns and len(order["target"]) > 1:
         frame = pd.concat([frame, frame[frame["target"] != NONE].assign(target=AVERAGE)])
         order["target"].append(AVERAGE)
     frame = frame.melt([*keys, SELECT], [*table.metrics], "metric")
+    kinds = {metric: column(metric) for metric in table.metrics}
+    # An adapted row has what is recorded on the held-out domain.
+    quantities = {metric: quantity(own.name) for metric, own in kinds.items() if own.kind == "quantity"}
+    on_domain = [
+        metric for metric, (name, how) in quantities.items() if how == "ood" and get("metrics", name).recorded
+    ]
     adapted = frame["method"].isin(list(experiment.adapt))
-    frame = frame[~adapted | frame["metric"].isin([*filter(_of_adapted, table.metrics)])]
-    frame = frame[~_empty(frame, table)]
+    frame = frame[~adapted | frame["metric"].isin(on_domain)]
+    # No run can fill a row's gain over itself, nor a setting that its method does not have.
+    gains = [metric for metric, own in kinds.items() if own.relative == "gain"]
+    settings = [metric for metric, own in kinds.items() if own.kind == "setting"]
+    itself = frame["metric"].isin(gains) & (frame["method"] == table.against)
+    frame = frame[~(itself | (frame["metric"].isin(settings) & frame["value"].isna()))]
     order |= {"method": experiment.rows, SELECT: rules, "metric": [*table.metrics]}
     columns += [SELECT] * bool(table.select)
     for name, categories in order.items():
@@ -119,93 +127,68 @@ def cells(workspace: Workspace, collected: Collected, table: Table) -> pd.DataFr
     place = table.columns.index(METRIC) if METRIC in table.columns else len(columns)
     by = ["method", *columns[:place], METRIC, *columns[place:]]
     seed = [axis for axis in keys if axis == "seed"]
-    within = _means(frame, [*by, *seed])
+    within = frame.groupby([*by, *seed], observed=True)["value"].mean(skipna=False)  # NaN where a run is
     groups = within.groupby(by, observed=True)
     seeds = groups.count()
-    declared = {metric for metric in table.metrics if column(metric).declared}
-    varies = ~seeds.index.get_level_values(METRIC).isin(declared)
+    varies = ~seeds.index.get_level_values(METRIC).isin([name for name, own in kinds.items() if own.declared])
     std = groups.std(ddof=collected.protocol.ddof).where((seeds > 1) & varies)
     result = pd.DataFrame(dict(zip(NUMBERS, (groups.mean(), std, seeds, groups.size()), strict=True)))
     return _beside(workspace, collected, table, result.reset_index(), columns)
-
-
-def _means(frame: pd.DataFrame, by: list[str]) -> pd.Series[float]:
-    """The mean value of each group, NaN where one of its values is."""
-    return frame.groupby(by, observed=True)["value"].mean(skipna=False)
-
-
-def _of_adapted(metric: str) -> bool:
-    """Whether adapted rows have a metric: what is recorded, on the held-out domain."""
-    if (own := column(metric)).kind != "quantity":
-        return False
-    name, aggregation = quantity(own.name)
-    return aggregation == "ood" and bool(get("metrics", name).recorded)
-
-
-def _empty(frame: pd.DataFrame, table: Table) -> pd.Series[bool]:
-    """Which cells no run can fill: a row's gain over itself, a setting that its method has not."""
-    kinds = {metric: column(metric) for metric in table.metrics}
-    gains = [metric for metric, own in kinds.items() if own.relative == "gain"]
-    settings = [metric for metric, own in kinds.items() if own.kind == "setting"]
-    itself = frame["metric"].isin(gains) & (frame["method"] == table.against)
-    return itself | (frame["metric"].isin(settings) & frame["value"].isna())
-
-
-def _by_rule(workspace: Workspace, collected: Collected, rule: Rule, table: Table) -> pd.DataFrame:
-    """One row per planned run: keys, metrics in the round that a rule chooses, and the rule."""
-    return of_runs(workspace, collected, rule, table).assign(**{SELECT: rule})
 
 
 def _beside(
     workspace: Workspace, collected: Collected, table: Table, result: pd.DataFrame, columns: list[str]
 ) -> pd.DataFrame:
     """The cells, each with the paper's number and the remarks on it."""
-    uses = collected.runs[collected.keys].fillna(NONE).to_dict("records")
+    experiment, protocol, runs = collected.experiment, collected.protocol, collected.runs
+    uses = runs[collected.keys].fillna(NONE).to_dict("records")
     lacking = marked(uses, [column for column in columns if column != SELECT])
-    rule = collected.protocol.select
-    averaged = _averaged(collected)
     few = functools.cache(functools.partial(left_out, collected))
-    archived = (collected.runs["source"] == ARCHIVE).to_numpy(bool)
+    archived = (runs["source"] == ARCHIVE).to_numpy(bool)
+
+    @functools.cache
+    def at(axis: str, value: Any) -> NDArray[np.bool_]:
+        column = runs[axis]
+        return (column != NONE if value == AVERAGE else column == value).to_numpy(bool)
+
+    def averaged(values: dict[str, Any], method: str) -> NDArray[np.bool_]:
+        """Which planned runs a cell averages: of a method, at these values on axes."""
+        return np.logical_and.reduce([at("method", method), *(at(*item) for item in values.items())])
+
+    def runs_of(values: dict[str, Any], method: str) -> pd.DataFrame:
+        return runs[averaged(values, method)]
+
     rows = []
     for cell in result.to_dict("records"):
+        method, metric, rule = cell["method"], cell["metric"], cell.get(SELECT, protocol.select)
         values = {axis: cell[axis] for axis in columns if axis != SELECT}
-        row: dict[str, Any] = dict.fromkeys(BESIDE) | {
-            "fewer": lacking.get((cell["method"], *values.values())),
-            "archived": (averaged(cell["method"], values) & archived).sum(),
-        }
-        if of_clients := measured_on_clients(cell["metric"]):
-            texts = few(of_clients, cell.get(SELECT, rule))[averaged(cell["method"], values)]
-            row["clients"] = ", ".join(filter(None, texts.unique()))
+        own = averaged(values, method)
+        row: dict[str, Any] = dict.fromkeys(BESIDE)
+        row |= {"fewer": lacking.get((method, *values.values())), "archived": (own & archived).sum()}
+        if of_clients := measured_on_clients(metric):
+            row["clients"] = ", ".join(filter(None, few(of_clients, rule)[own].unique()))
         named = {axis: "mean" if value == AVERAGE else value for axis, value in values.items()}
-
-        def runs_of(method: str, values: dict[str, Any] = values) -> pd.DataFrame:
-            return collected.runs[averaged(method, values)]
-
-        place = cell["method"], named, cell["metric"]
         printed, differs = printed_cell(
-            workspace, collected.experiment, collected.protocol, table, place, runs_of
+            workspace,
+            experiment,
+            protocol,
+            table,
+            (method, named, metric),
+            functools.partial(runs_of, values),
         )
-        if printed and cell.get(SELECT, rule) == rule:
-            row |= _printed(printed, differs, cell["mean"])
-        if column(cell["metric"]).kind == "layer":
-            row |= _layer(workspace, collected, table, cell["metric"], runs_of(cell["method"]))
+        if printed and rule == protocol.select:
+            row |= {"remark": printed.remark, "spread": printed.spread, "differs": "; ".join(differs)}
+            if differs:
+                row |= {"orientation": printed.value, "orientation_std": printed.std}
+            else:
+                row |= {"published": printed.value, "published_std": printed.std, "uid": printed.uid}
+                row["difference"] = round(cell["mean"] - printed.judged, EXACT)
+        if column(metric).kind == "layer":
+            row |= _layer(workspace, collected, table, metric, runs[own])
         rows.append(row)
     beside = pd.DataFrame(rows, columns=[*BESIDE], index=result.index)
     words = [name for name, kind in BESIDE.items() if kind is str]
     return pd.concat([result, beside.fillna(dict.fromkeys(words, "")).astype(BESIDE)], axis=1)
-
-
-def _printed(printed: Published, differs: list[str], ours: float) -> dict[str, Any]:
-    remarks = {"remark": printed.remark, "spread": printed.spread, "differs": "; ".join(differs)}
-    if differs:
-        return {"orientation": printed.value, "orientation_std": printed.std, **remarks}
-    return {
-        "published": printed.value,
-        "published_std": printed.std,
-        "difference": round(ours - printed.judged, EXACT),
-        "uid": printed.uid,
-        **remarks,
-    }
 
 
 def _layer(
@@ -219,18 +202,3 @@ def _layer(
     ours = dict.fromkeys(layer(workspace, paper, printed, name, spec).text for spec in runs["spec"])
     theirs = printed_layer(workspace, paper, printed, f"layer{name.partition('.')[2]}")
     return {"text": " or ".join(ours), "published_text": theirs}
-
-
-def _averaged(collected: Collected) -> Callable[[str, dict[str, Any]], NDArray[np.bool_]]:
-    """Which planned runs, by their rows in `runs`, a cell averages: of a method, at these values on axes."""
-    runs = collected.runs
-
-    @functools.cache
-    def at(axis: str, value: Any) -> NDArray[np.bool_]:
-        column = runs[axis]
-        return (column != NONE if value == AVERAGE else column == value).to_numpy(bool)
-
-    def averaged(method: str, values: dict[str, Any]) -> NDArray[np.bool_]:
-        return np.logical_and.reduce([at("method", method), *(at(*item) for item in values.items())])
-
-    return averaged

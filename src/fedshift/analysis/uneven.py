@@ -2,6 +2,7 @@
 (`only`).
 """
 
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -32,39 +33,33 @@ def marked(uses: Sequence[Use], columns: Sequence[str]) -> dict[Cell, str]:
 
 def warnings(experiment: Experiment, uses: Sequence[Use]) -> list[str]:
     """What `fedshift plan` says of tables with such cells, a line for each row and reason."""
-    lines = {
-        f"{experiment.name}, table '{name}': '{cell[0]}' is a mean over {missing}; the table marks it.": None
+    lines = (
+        f"{experiment.name}, table '{name}': '{cell[0]}' is a mean over {missing}; the table marks it."
         for name, table in experiment.tables.items()
         for cell, missing in marked(uses, [axis for axis in table.columns if axis != METRIC]).items()
-    }
-    return [*lines]
+    )
+    return [*dict.fromkeys(lines)]
 
 
 def _fewer(uses: Iterable[Use], columns: Sequence[str], averaged: Sequence[str]) -> dict[Cell, str]:
     """The cells that lack points on the averaged axes which another row has in the same column."""
-    points: dict[Cell, dict[tuple[Any, ...], None]] = {}
+    met: defaultdict[Cell, set[Cell]] = defaultdict(set)
+    possible: defaultdict[Cell, set[Cell]] = defaultdict(set)
     for use in uses:
-        cell = (use["method"], *(use.get(axis, NONE) for axis in columns))
-        points.setdefault(cell, {})[tuple(use.get(axis, NONE) for axis in averaged)] = None
-    whole: dict[Cell, dict[tuple[Any, ...], None]] = {}
-    for cell, own in points.items():
-        whole.setdefault(cell[1:], {}).update(own)
-    return {
-        cell: _lacking(averaged, own, whole[cell[1:]])
-        for cell, own in points.items()
-        if len(own) < len(whole[cell[1:]])
-    }
-
-
-def _lacking(
-    averaged: Sequence[str], own: Iterable[tuple[Any, ...]], whole: Iterable[tuple[Any, ...]]
-) -> str:
-    parts = []
-    for place, axis in enumerate(averaged):
-        present, possible = ({point[place] for point in points} for points in (own, whole))
-        if len(present) < len(possible):
-            parts.append(f"{axis} {_listed(present)} of {_listed(possible)}")
-    return "; ".join(parts) or f"not all combinations of {' and '.join(averaged)}"
+        column, point = (tuple(use.get(axis, NONE) for axis in axes) for axes in (columns, averaged))
+        met[(use["method"], *column)].add(point)
+        possible[column].add(point)
+    fewer = {}
+    for cell, own in met.items():
+        if len(own) == len(whole := possible[cell[1:]]):
+            continue
+        parts = []
+        for place, axis in enumerate(averaged):
+            ours, all_of = ({point[place] for point in points} for points in (own, whole))
+            if len(ours) < len(all_of):
+                parts.append(f"{axis} {_listed(ours)} of {_listed(all_of)}")
+        fewer[cell] = "; ".join(parts) or f"not all combinations of {' and '.join(averaged)}"
+    return fewer
 
 
 def _listed(values: Iterable[Any]) -> str:

@@ -13,7 +13,7 @@ from fedshift.analysis.clients import DOMAINS, of_clients
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.comparable import AVERAGE, printed
 from fedshift.analysis.figures.base import AxisValue, Figure
-from fedshift.analysis.quantities import heading, in_percent
+from fedshift.analysis.page import heading, in_percent
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.axes import NONE
 from fedshift.storage.workspace import Workspace

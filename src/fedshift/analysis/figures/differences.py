@@ -7,7 +7,8 @@ import pandas as pd
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.figures import _queries as queries
 from fedshift.analysis.figures.base import Axes, Axis, Figure, Metric, Plot, Row
-from fedshift.analysis.quantities import in_percent, selected
+from fedshift.analysis.page import in_percent
+from fedshift.analysis.quantities import selected
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.axes import NONE
 from fedshift.experiments.schema import Experiment
