@@ -158,8 +158,8 @@ def differences(
         for key, ours, theirs in _of_run(workspace, printed.row, text):
             values_by_key.setdefault((key, theirs), {})[ours] = None
     reasons = [f"{key} {', '.join(ours)}, paper {theirs}" for (key, theirs), ours in values_by_key.items()]
-    tasks = ["" if pd.isna(text) or not text else json.loads(text) for text in runs["adaptation"]]
-    adapted = dict.fromkeys(str(task and task["task"]["evaluation"]) for task in tasks)
+    tasks = ["" if pd.isna(text) else str(text) for text in runs["adaptation"]]
+    adapted = dict.fromkeys(json.loads(text)["task"]["evaluation"] if text else "" for text in tasks)
     if adapted.keys() != {wanted.adapt}:
         reasons.append(f"adapted by {', '.join(adapted) or 'nothing'}, paper {wanted.adapt or 'nothing'}")
     # An average must be over the domains that the paper averages over, a domain must be that domain.

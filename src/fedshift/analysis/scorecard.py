@@ -146,7 +146,13 @@ def scorecard(
     every = known or numbers(workspace)
     joined = join(workspace, every)
     names = sorted(path.parent.relative_to(tables).as_posix() for path in tables.rglob("table.csv"))
-    cells = {name: found for name in names if not (found := _cells(tables / name / "table.csv")).empty}
+    cells: dict[str, pd.DataFrame] = {}  # experiment -> the cells with a verdict
+    for name in names:
+        path = tables / name / "table.csv"
+        if path.stat().st_size:  # not of an experiment without tables
+            frame = pd.read_csv(path, dtype={"verdict": str, "uid": str, "rule": str, "target": str})
+            if "verdict" in frame and frame["verdict"].notna().any():
+                cells[name] = frame[frame["verdict"].notna()]
     measured, counted = _numbers(workspace, every, cells)
     judged, outdated = _judged(tables, names, {one.claim: one.text for one in joined})
     words = dict.fromkeys((one.claim for one in joined), NO_RUN)
@@ -156,11 +162,7 @@ def scorecard(
     claims = [
         Member(one.paper, one.item, words[one.claim], [name for name, _ in one.places]) for one in joined
     ]
-    findings = [
-        *_of_tables(cells, links),
-        *_of_comparisons(judged, joined, links),
-        *_of_sentences(workspace, words),
-    ]
+    findings = [*_of_tables(cells, links), *_of_claims(workspace, judged, words, joined, links)]
     papers = list(dict.fromkeys(one.paper for one in joined))
     return Scorecard(
         _lines(measured, NUMBERS, links),
@@ -169,14 +171,6 @@ def scorecard(
         sorted(findings, key=lambda one: (papers.index(one.of.split(" ")[0]), _place(one.of), one.what)),
         outdated,
     )
-
-
-def _cells(path: Path) -> pd.DataFrame:
-    """The cells with a verdict; none of an experiment without tables."""
-    if not path.stat().st_size:
-        return pd.DataFrame()
-    frame = pd.read_csv(path, dtype={"verdict": str, "uid": str, "rule": str, "target": str})
-    return frame[frame["verdict"].notna()] if "verdict" in frame else frame[:0]
 
 
 def _numbers(
@@ -261,10 +255,14 @@ def _of_tables(cells: Mapping[str, pd.DataFrame], links: Links) -> Iterator[Find
             yield Finding(str(table), f"{len(rows)} numbers", counts, "; ".join(said), link)
 
 
-def _of_comparisons(
-    judged: Mapping[str, pd.DataFrame], joined: Sequence[Joined], links: Links
+def _of_claims(
+    workspace: Workspace,
+    judged: Mapping[str, pd.DataFrame],
+    words: Mapping[str, str],
+    joined: Sequence[Joined],
+    links: Links,
 ) -> Iterator[Finding]:
-    """What comparisons with runs say."""
+    """What comparisons with runs say; then how many of the comparisons of a sentence are as published."""
     for one in joined:
         rows = judged.get(one.claim)
         if rows is None or not rows["seeds"].any():
@@ -275,11 +273,7 @@ def _of_comparisons(
         text = printed + compared([*rows["seeds"]]) + "; ".join(run["words"])
         link = links(first["experiment"]).get("table", "")
         yield Finding(f"{one.paper} {one.item}", f"{one.claim} `{first['said']}`", word, text, link)
-
-
-def _of_sentences(workspace: Workspace, outcomes: Mapping[str, str]) -> Iterator[Finding]:
-    """How many of the comparisons of a sentence are as published."""
-    for said in sentences(workspace, outcomes):
+    for said in sentences(workspace, words):
         counts = ", ".join(f"{count} {word}" for word, count in said.counts.items() if count)
         if said.comparisons > 1 and counts:
             rest = f", {said.others} without a run" if said.others else ""
@@ -306,13 +300,18 @@ def markdown(card: Scorecard) -> str:
         named = [(f"[{one.of}]({one.link})" if one.link else one.of, one) for one in card.findings]
         parts += ["\n".join(f"- {of}, **{one.word}**, {one.what}: {one.text}" for of, one in named)]
     for title, lines, words in card.sections:
-        heads = ["paper and table", "all", *words, "results and command"]
-        rows = [
-            [line.of, str(line.total), *(str(line.counts[word]) for word in words), _source(line)]
-            for line in lines
-            if line.run or line.of == "all"
-        ]
-        parts += [f"## {title}", piped([heads, *rows], ["---", *["---:"] * (len(words) + 1), "---"])]
+        rows = [["paper and table", "all", *words, "results and command"]]
+        for line in lines:
+            if line.run or line.of == "all":
+                sources = [
+                    ", ".join(
+                        [*(f"[{label}]({path})" for label, path in of.items()), f"`fedshift run {name}`"]
+                    )
+                    for name, of in line.experiments.items()
+                ]
+                counts = (str(line.counts[word]) for word in words)
+                rows.append([line.of, str(line.total), *counts, "; ".join(sources)])
+        parts += [f"## {title}", piped(rows, ["---", *["---:"] * (len(words) + 1), "---"])]
         without: dict[str, list[str]] = {}
         for line in lines[:-1]:
             if not line.run:
@@ -322,10 +321,3 @@ def markdown(card: Scorecard) -> str:
         listed = [f"- {paper}: {'; '.join(items)}" for paper, items in without.items()]
         parts += ["\n".join(["Without a run, by `fedshift run NAME`:", "", *listed])] if listed else []
     return "\n\n".join(parts) + "\n"
-
-
-def _source(line: Line) -> str:
-    return "; ".join(
-        ", ".join([*(f"[{label}]({path})" for label, path in links.items()), f"`fedshift run {name}`"])
-        for name, links in line.experiments.items()
-    )

@@ -52,7 +52,7 @@ def table(verdicts: Sequence[Verdict]) -> pd.DataFrame:
 
 def lines(verdicts: Sequence[Verdict]) -> list[tuple[str, ...]]:
     """One line of text per claim, for pages."""
-    listed = []
+    listed: list[tuple[str, ...]] = []
     for verdict in verdicts:
         printed, said = "", verdict.on_print
         if said.word != "not printed":
@@ -114,7 +114,7 @@ def sentences(workspace: Workspace, outcomes: Mapping[str, str]) -> list[Sentenc
     found = []
     for name, row in listed(workspace).items():
         if name in members:
-            n, counts = int(row["comparisons"]), {word: members[name][word] for word in OUTCOMES}
+            n, counts = int(row["comparisons"]), {str(word): members[name][word] for word in OUTCOMES}
             said = f"{row['quantifier']} {'' if row['quantifier'] == 'all' else 'of '}{n}"
             others = n - sum(counts.values())
             found.append(Sentence(name, row["paper"], row["items"], said, n, row["text"], counts, others))
