@@ -22,6 +22,7 @@ from fedshift.analysis.page import piped, template
 from fedshift.analysis.published import COPIED, judged_by
 from fedshift.analysis.verdicts import COUNTED, OUTCOMES, POINTS, WORDS, root_mean_square
 from fedshift.common.files import write_text
+from fedshift.experiments.paper_claims import table_of
 from fedshift.storage.workspace import Workspace
 
 NO_RUN = "no run"
@@ -235,8 +236,7 @@ def _lines(members: Sequence[Member], words: Sequence[str], links: Links) -> lis
 def _of_tables(cells: Mapping[str, pd.DataFrame], links: Links) -> Iterator[Finding]:
     """What the numbers of printed tables say."""
     for name, frame in cells.items():
-        parts = frame["uid"].str.split("|")
-        of = parts.str[0] + " " + parts.str[1].str.removeprefix("T")
+        of = frame["uid"].map(lambda uid: " ".join(table_of(uid)))
         for table, rows in frame.drop_duplicates("uid").groupby(of, sort=False):
             words = Counter(rows["verdict"])
             counts = ", ".join(f"{words[word]} {word}" for word in WORDS if words[word])

@@ -28,6 +28,7 @@ from fedshift.analysis.collected import Collected
 from fedshift.analysis.comparable import margin, setting
 from fedshift.analysis.published import COPIED, Published, by_uid, judged_by
 from fedshift.analysis.uneven import AVERAGE
+from fedshift.experiments.paper_claims import table_of
 from fedshift.experiments.protocols import protocol
 from fedshift.storage.workspace import Workspace
 
@@ -203,7 +204,7 @@ def summaries(cells: pd.DataFrame) -> list[tuple[str, ...]]:
     """
     found = cells[cells["verdict"] != ""].drop_duplicates("uid")
     counted = found["rule"] == COUNTED
-    tables = found["uid"].map(table_of) + counted.map({True: " (counted)", False: ""})
+    tables = found["uid"].map(lambda uid: table_of(uid)[1]) + counted.map({True: " (counted)", False: ""})
     lines = []
     for table, rows in found.groupby(tables, sort=False):
         words = [str((rows["verdict"] == word).sum()) for word in WORDS]
@@ -213,11 +214,6 @@ def summaries(cells: pd.DataFrame) -> list[tuple[str, ...]]:
         half = "" if halves.empty else f"±{halves.median():.1f}"
         lines.append((str(table), str(len(rows)), *words, distance, half))
     return lines
-
-
-def table_of(uid: str) -> str:
-    """The printed table that a number's uid is of: "2", "A8"."""
-    return uid.split("|")[1].removeprefix("T")
 
 
 def _group(cell: Mapping[Hashable, Any]) -> tuple[Any, ...]:

@@ -189,23 +189,15 @@ def test_claims_that_hold_on_print_are_counted_as_the_groups_count_them(joined: 
     assert {name: printed[name] for name in groups.index} == groups["with_published_numbers"].to_dict()
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "said"),
-    [
-        ("  outlines:", "  customers:", r"needs: unknown reason 'customers'"),
-    ],
-)
-def test_a_claim_without_place_and_reason_is_an_error(
-    tmp_path: Path, printed: list[Number], before: str, after: str, said: str
-) -> None:
+def test_a_reason_must_be_a_known_one(tmp_path: Path, printed: list[Number]) -> None:
     (tmp_path / "experiments").symlink_to(ROOT / "experiments")
     (tmp_path / "reference").mkdir()
     for path in (ROOT / "reference").iterdir():
         if path.name != "claims.yaml":
             (tmp_path / "reference" / path.name).symlink_to(path)
     text = (ROOT / "reference" / "claims.yaml").read_text()
-    (tmp_path / "reference" / "claims.yaml").write_text(text.replace(before, after))
-    with pytest.raises(FedshiftError, match=said):
+    (tmp_path / "reference" / "claims.yaml").write_text(text.replace("  outlines:", "  customers:"))
+    with pytest.raises(FedshiftError, match=r"needs: unknown reason 'customers'"):
         join(Workspace(tmp_path), printed)
 
 
