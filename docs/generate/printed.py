@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from fedshift.analysis import scorecard
-from fedshift.analysis.claims.comparison import KINDS
-from fedshift.analysis.claims.join import Joined, join
-from fedshift.analysis.claims.judge import WORDS
-from fedshift.analysis.claims.words import listed, statement
+from fedshift.analysis.claims.comparison import statement
+from fedshift.analysis.claims.join import WORDS, Joined, join
+from fedshift.analysis.claims.words import listed
 from fedshift.analysis.coverage import Number, numbers
 from fedshift.analysis.page import piped
 from fedshift.analysis.published import by_uid
@@ -101,8 +100,8 @@ def _joined() -> list[Joined]:
 
 
 def places() -> str:
-    """By paper, how many comparisons are judged by what kind, or not at all."""
-    return _counted([*KINDS, "without"], lambda one: one.places[0][1].kind if one.places else "without")
+    """By paper, how many comparisons experiments judge."""
+    return _counted(("judged", "not judged"), lambda one: "judged" if one.places else "not judged")
 
 
 def on_print() -> str:

@@ -75,12 +75,12 @@ def test_a_claim_says_its_rows() -> None:
     experiment = load(Workspace(ROOT), "fdse/table1_office")
     said = paper_claim(Workspace(ROOT), "FDSE-C01.3", "here")
     claim = experiment.claims["FDSE-C01.3"]
-    sides = compared(said, experiment, claim, "here")
-    rows = [side.row for side in (*sides.left, *sides.right) if isinstance(side, Compared)]
+    left, right = compared(said, experiment, claim, "here")
+    rows = [side.row for side in (*left, *right) if isinstance(side, Compared)]
     assert rows[0] == "fdse-released"  # whose number the paper's is
     assert set(rows) == set(experiment.methods) - {"fdse"}  # max over all the others
-    assert compared({**said, "relation": "~"}, experiment, claim, "here") == sides
-    (by_name,) = compared(said, experiment, Claim(metric="all"), "here").left
+    assert compared({**said, "relation": "~"}, experiment, claim, "here") == (left, right)
+    (by_name,), _ = compared(said, experiment, Claim(metric="all"), "here")
     assert isinstance(by_name, Compared) and by_name.row == "fdse"
 
 

@@ -15,7 +15,7 @@ experiments, but for
 import dataclasses
 import functools
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -134,8 +134,8 @@ def _known(workspace: Workspace) -> Settings:
 CLASSES = {"tf32": "fp32"}  # precision -> the class that it is of
 FREE = ("seed", "evaluation", "data.target")  # the target is compared by cell: an average is over many
 POOLED = ("partition.scheme", "partition.params", "federation.participation", "federation.weights")
-OWNERS = {"method": "name", "model": "name", "partition": "scheme"}  # block with `params` -> whose they are
-KINDS = {"method": "methods", "model": "models", "partition": "partitions"}
+# Block with `params` -> the key of whose they are, and its kind of plug-ins.
+OWNERS = {"method": ("name", "methods"), "model": ("name", "models"), "partition": ("scheme", "partitions")}
 Difference = tuple[str, str, str]  # dotted key, ours, theirs
 
 
@@ -158,13 +158,29 @@ def differences(
         for key, ours, theirs in _of_run(workspace, printed.row, text):
             values_by_key.setdefault((key, theirs), {})[ours] = None
     reasons = [f"{key} {', '.join(ours)}, paper {theirs}" for (key, theirs), ours in values_by_key.items()]
-    adapted = dict.fromkeys(_adaptation(text) for text in runs["adaptation"])
+    tasks = ["" if pd.isna(text) else str(text) for text in runs["adaptation"]]
+    adapted = dict.fromkeys(json.loads(text)["task"]["evaluation"] if text else "" for text in tasks)
     if adapted.keys() != {wanted.adapt}:
         reasons.append(f"adapted by {', '.join(adapted) or 'nothing'}, paper {wanted.adapt or 'nothing'}")
-    reasons += _held_out(workspace, printed, specs)
-    reasons += _averaged(wanted, specs)
-    if (ours := own_protocol.select) != (theirs := _rule(workspace, wanted.protocol)):
-        reasons.append(f"select {ours}, paper {theirs}")
+    # An average must be over the domains that the paper averages over, a domain must be that domain.
+    held_out = [_domains(text) for text in specs]
+    if max(map(len, held_out)) > 1:
+        reasons.append("two domains held out, paper one")
+    domains = {domains[0] if domains else "none" for domains in held_out}
+    of_paper = {printed.target}
+    if printed.target == "mean":
+        of_paper = {*targets(workspace, *printed.row[:2])}
+    elif printed.target in ("all_clients", ""):
+        of_paper = {"none"}
+    if domains != of_paper:
+        reasons.append(f"data.target {', '.join(sorted(domains))}, paper {', '.join(sorted(of_paper))}")
+    for key, over in wanted.over.items():  # a mean over values of a setting must be over these
+        own = {flat(text).get(key) for text in specs}
+        if own != {*over}:
+            listed = (", ".join(map(_text, sorted(values, key=str))) for values in (own, over))
+            reasons.append("{} over {}, paper {}".format(key, *listed))
+    if (chosen := own_protocol.select) != (rule := _rule(workspace, wanted.protocol)):
+        reasons.append(f"select {chosen}, paper {rule}")
     return reasons
 
 
@@ -176,7 +192,7 @@ def compare(
     # Parameters of another method, or of another change of the partition, need no line each.
     others = [
         f"{block}.params"
-        for block, name in OWNERS.items()
+        for block, (name, _) in OWNERS.items()
         if left[f"{block}.{name}"] != right[f"{block}.{name}"]
     ]
     if left["modify"] != right["modify"]:
@@ -204,37 +220,12 @@ def _of_run(workspace: Workspace, row: Row, text: str) -> list[Difference]:
     return list(compare(ours, resolved(workspace, row), free, grid))
 
 
+_grid = functools.cache(printed_grid)
+
+
 @functools.cache
 def _rule(workspace: Workspace, name: str) -> Rule:
     return protocol(workspace, name).select
-
-
-@functools.cache
-def _grid(workspace: Workspace, name: str, method: str) -> dict[str, Space]:
-    return printed_grid(workspace, name, method)
-
-
-def _held_out(workspace: Workspace, printed: Published, specs: Sequence[str]) -> Iterator[str]:
-    """An average must be over the domains that the paper averages over, a domain must be that domain."""
-    held_out = [_domains(text) for text in specs]
-    if max(map(len, held_out)) > 1:
-        yield "two domains held out, paper one"
-    theirs = {
-        "mean": targets(workspace, *printed.row[:2]), "all_clients": frozenset({"none"}),
-        "": frozenset({"none"}),
-    }.get(printed.target, frozenset({printed.target}))  # fmt: skip
-    ours = {domains[0] if domains else "none" for domains in held_out}
-    if ours != theirs:
-        yield f"data.target {', '.join(sorted(ours))}, paper {', '.join(sorted(theirs))}"
-
-
-def _averaged(wanted: Setting, specs: Sequence[str]) -> Iterator[str]:
-    """A mean over values of a setting must be over these."""
-    for key, theirs in wanted.over.items():
-        ours = {flat(text).get(key) for text in specs}
-        if ours != {*theirs}:
-            listed = (", ".join(map(_text, sorted(values, key=str))) for values in (ours, theirs))
-            yield "{} over {}, paper {}".format(key, *listed)
 
 
 @functools.cache
@@ -242,32 +233,24 @@ def _domains(text: str) -> tuple[str, ...]:
     return tuple(RunSpec.model_validate_json(text).data.held_out)
 
 
-def _adaptation(text: str | None) -> str:
-    return "" if pd.isna(text) or not text else str(json.loads(text)["task"]["evaluation"])
-
-
 @functools.cache
 def _without_seed(text: str) -> str:
     return json.dumps({**json.loads(text), "seed": 0})
 
 
-def filled(spec: RunSpec) -> dict[str, Any]:
-    """A spec with the default of every parameter that it does not set, and `modify`: the names of the changes
-    of its partition.
-    """
-    values: dict[str, Any] = spec.model_dump(mode="json")
-    for block, kind in KINDS.items():
-        plugin = get(kind, values[block][OWNERS[block]])
-        values[block]["params"] = dataclasses.asdict(params(plugin, values[block]["params"]))
-    for name, declared in values["partition"]["modify"].items():
-        values["partition"]["modify"][name] = dataclasses.asdict(params(get("modifiers", name), declared))
-    return {**values, "modify": ", ".join(values["partition"]["modify"]) or "none"}
-
-
 @functools.lru_cache(8192)
 def flat(text: str) -> dict[str, Any]:
-    """A spec (JSON) by dotted key, filled."""
-    values = filled(RunSpec.model_validate_json(text))
+    """A spec (JSON) by dotted key, with the default of every parameter that it does not set, and `modify`:
+    the names of the changes of its partition.
+    """
+    values: dict[str, Any] = RunSpec.model_validate_json(text).model_dump(mode="json")
+    for block, (name, kind) in OWNERS.items():
+        plugin = get(kind, values[block][name])
+        values[block]["params"] = dataclasses.asdict(params(plugin, values[block]["params"]))
+    modify = values["partition"]["modify"]
+    for name, declared in modify.items():
+        modify[name] = dataclasses.asdict(params(get("modifiers", name), declared))
+    values["modify"] = ", ".join(modify) or "none"
     return {key: [*value] if isinstance(value, tuple) else value for key, value in dotted(values)}
 
 
@@ -327,5 +310,5 @@ def printed(
         return None
     runs = collected.runs[collected.runs["method"] == method]
     for axis, wanted in point.items():
-        runs = runs[runs[axis] != NONE] if wanted == AVERAGE else runs[runs[axis] == wanted]
+        runs = runs[runs[axis] != NONE if wanted == AVERAGE else runs[axis] == wanted]
     return None if differences(workspace, collected.protocol, value, runs) else value.value

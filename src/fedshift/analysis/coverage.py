@@ -6,7 +6,6 @@ and metric_id, as in `fedshift.analysis.published`. Nothing has to be trained fo
 """
 
 import functools
-import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -88,37 +87,24 @@ def _places(workspace: Workspace, text: str) -> list[tuple[Key, Place]]:
     """The cells of the tables of an experiment (JSON) that say what they print. Its own tables, the claims
     beside them and the scorecard ask for them by turns.
     """
-    return [*_placed(workspace, Experiment.model_validate_json(text))]
-
-
-def _placed(workspace: Workspace, experiment: Experiment) -> Iterator[tuple[Key, Place]]:
+    experiment = Experiment.model_validate_json(text)
     points = [*places(workspace, experiment)]
+    found: list[tuple[Key, Place]] = []
     for name, table in experiment.tables.items():
         if not table.printed:
             continue
-        columns = _columns(table)
         for row, *values in dict.fromkeys(key for point in points for key in _keys(table, *point)):
-            at = dict(zip(columns, values, strict=True))
+            at = dict(zip(_columns(table), values, strict=True))
             named = {axis: "mean" if value == AVERAGE else value for axis, value in at.items()}
             for metric in table.metrics:
-                if column(metric).kind == "setting" and _lacks(
-                    workspace, experiment, table, (row, *values), metric
-                ):
-                    continue
+                if (own := column(metric)).kind == "setting":  # that the row's method may not have
+                    runs = _runs(table, _expanded(workspace, experiment.name)[1], tuple(values), row)
+                    if all(math.isnan(setting(text, own.name)) for text in runs["spec"]):
+                        continue
                 place = Place(workspace, experiment.name, name, row, metric, at)
-                for key, printed in itertools.product(
-                    published.keys(experiment, row, named, metric), table.printed
-                ):
-                    yield (experiment.paper, printed, *key), place
-
-
-def _lacks(
-    workspace: Workspace, experiment: Experiment, table: Table, key: tuple[Any, ...], metric: str
-) -> bool:
-    """Whether a column is of a setting that the row's method has not."""
-    row, *values = key
-    runs = _runs(table, _expanded(workspace, experiment.name)[1], tuple(values), row)
-    return all(math.isnan(setting(text, column(metric).name)) for text in runs["spec"])
+                for key in published.keys(experiment, row, named, metric):
+                    found += [((experiment.paper, printed, *key), place) for printed in table.printed]
+    return found
 
 
 def _columns(table: Table) -> list[str]:

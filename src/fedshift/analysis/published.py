@@ -126,7 +126,7 @@ def find(
     The experiment's `published` gives the run_key's template; an average over targets is printed under the
     target "mean".
     """
-    printed = _printed(workspace.reference / "published.csv")
+    printed = _printed(workspace)
     return next(filter(None, map(printed.get, keys(experiment, method, values, metric))), None)
 
 
@@ -167,7 +167,7 @@ def scaled(
 @functools.cache
 def targets(workspace: Workspace, paper: str, dataset: str) -> frozenset[str]:
     """The held-out domains that a paper averages over on a data set: those with a number of their own."""
-    every = _printed(workspace.reference / "published.csv").values()
+    every = _printed(workspace).values()
     return frozenset(
         printed.target
         for printed in every
@@ -184,14 +184,21 @@ def data_sets(workspace: Workspace) -> dict[str, str]:
 
 @functools.cache
 def by_uid(workspace: Workspace) -> dict[str, Published]:
-    """Every printed number by its row_uid, those that a paper prints again in another table too."""
-    return {row["row_uid"]: _row(row) for row in _numbers(workspace.reference / "published.csv")}
+    """Every printed number, and printed layer, by its row_uid; those that a paper prints again in another
+    table too.
+    """
+    every = rows(workspace.reference / "published.csv")
+    return {row["row_uid"]: _row(row) for row in every if row["mean"] or row["metric_id"] == LAYER}
 
 
 @functools.cache
-def _printed(path: Path) -> dict[tuple[str, str], Published]:
-    first = [row for row in _numbers(path) if not row["same_as"]]
-    return {(row["run_key"], row["metric_id"]): _row(row) for row in first}
+def _printed(workspace: Workspace) -> dict[tuple[str, str], Published]:
+    """The first of each number, by run_key and metric_id."""
+    known = by_uid(workspace)
+    first = [row for row in rows(workspace.reference / "published.csv") if not row["same_as"]]
+    return {
+        (row["run_key"], row["metric_id"]): known[row["row_uid"]] for row in first if row["row_uid"] in known
+    }
 
 
 @functools.cache
@@ -200,54 +207,40 @@ def rows(path: Path) -> list[dict[str, str]]:
     return read_rows(path)
 
 
-def _numbers(path: Path) -> list[dict[str, str]]:
-    """The rows with a number, and the printed layers."""
-    return [row for row in rows(path) if row["mean"] or row["metric_id"] == LAYER]
-
-
 def _row(row: dict[str, str]) -> Published:
     """A line of reference/published.csv, in the units that tables show."""
     name, n, std = row["metric_id"], row["n_seeds"], float(row["std"] or "nan")
     unit, kind = UNITS.get(name, 1.0), "" if math.isnan(std) else row["spread_kind"]
+    if kind == "ci95":  # of half-width 1 the standard deviation is sqrt(n) / t
+        from scipy.special import stdtrit  # Student's quantile; scipy.stats takes seconds to import
+
+        std *= float(math.sqrt(int(n)) / stdtrit(int(n) - 1, 0.975))
+    text, remark = row["mean"] or "nan", ""
     # A searched value is taken as it is printed; the reference judges numbers that runs measured.
-    mean = row["mean"] or "nan"
-    searched = mean if name.startswith(DECLARED) else "nan"
+    mean, judged, half = float(text), float(row["value_judge"] or "nan"), 0.0
+    if name.startswith(DECLARED):
+        judged = float(row["value_judge"] or text)
+    else:
+        exponent = Decimal(text).as_tuple().exponent  # of "1.30" -2: half of the last digit is 0.005
+        half = 10.0**exponent / 2 if isinstance(exponent, int) else math.nan
+        why = row["note"] or row["audit_note"]
+        if judged == mean:
+            remark = f"judged as printed, but in doubt: {why}" if row["value_kind"] in DOUBTED else ""
+        elif math.isnan(judged):
+            remark = f"the printed {mean:g} is a slip, and no difference is shown ({why})"
+        else:
+            remark = f"the printed {mean:g} is taken for {judged:g}, which the difference is from ({why})"
     return Published(
-        value=float(mean) * unit,
-        std=std * (_std_of_half_width(int(n)) if kind == "ci95" else 1),
+        value=mean * unit,
+        std=std,
         kind=kind,
         n=n,
-        judged=float(row["value_judge"] or searched) * unit,
-        remark=_remark(row),
+        judged=judged * unit,
+        remark=remark,
         spread=SPREADS.get(kind, "").format(n=n),
         row=Row(*(row[column] for column in COLUMNS)),
         target=row["target"],
         name=name,
-        half=0.0 if name.startswith(DECLARED) else _half(mean) * unit,
+        half=half * unit,
         uid=row["row_uid"],
     )
-
-
-def _half(text: str) -> float:
-    """Half of the last digit of a number as it is printed: 0.005 of "1.30"."""
-    exponent = Decimal(text).as_tuple().exponent
-    return 10.0**exponent / 2 if isinstance(exponent, int) else math.nan
-
-
-def _remark(row: dict[str, str]) -> str:
-    if row["metric_id"].startswith(DECLARED):
-        return ""
-    mean, judged = float(row["mean"]), float(row["value_judge"] or "nan")
-    why = row["note"] or row["audit_note"]
-    if judged == mean:
-        return f"judged as printed, but in doubt: {why}" if row["value_kind"] in DOUBTED else ""
-    taken = f"is taken for {judged:g}, which the difference is from"
-    slip = "is a slip, and no difference is shown"
-    return f"the printed {mean:g} {slip if math.isnan(judged) else taken} ({why})"
-
-
-def _std_of_half_width(n: int) -> float:
-    """The standard deviation of n values whose mean has a 95% interval of half-width 1."""
-    from scipy.special import stdtrit  # Student's quantile; scipy.stats takes seconds to import
-
-    return float(math.sqrt(n) / stdtrit(n - 1, 0.975))

@@ -30,8 +30,7 @@ class Ranking:
     """Methods by their mean, the best first.
 
     table: method, mean (over blocks and seeds, in the metric's unit), difference from `against`, low and high
-    of
-        its interval (NaN below two seeds, and of `against` itself)
+        of its interval (NaN below two seeds, and of `against` itself)
     against: the method that others are compared with; seeds, blocks: over how many
     left: methods and blocks left out, in words
     lower: whether less is better
@@ -47,12 +46,14 @@ class Ranking:
     @property
     def better(self) -> list[str]:
         """The methods that are better than `against`."""
-        return self._beyond(self.table["high"] < 0 if self.lower else self.table["low"] > 0)
+        better = self.table["high"] < 0 if self.lower else self.table["low"] > 0
+        return self.table.loc[better, "method"].tolist()
 
     @property
     def worse(self) -> list[str]:
         """Those that are worse."""
-        return self._beyond(self.table["low"] > 0 if self.lower else self.table["high"] < 0)
+        worse = self.table["low"] > 0 if self.lower else self.table["high"] < 0
+        return self.table.loc[worse, "method"].tolist()
 
     @property
     def sentence(self) -> str:
@@ -72,9 +73,6 @@ class Ranking:
         half = ((self.table["high"] - self.table["low"]) / 2).max()
         seeds = f"with {self.seeds} seeds (differences up to {half:.1f} stay open)"
         return f"{'; '.join([*parts, f'{open_} {verb} {seeds}'])}.".replace("no method", "No method")
-
-    def _beyond(self, mask: pd.Series[bool]) -> list[str]:
-        return self.table.loc[mask, "method"].tolist()
 
 
 def ranking(collections: Sequence[Collected], metric: str, against: str = "") -> Ranking:
@@ -152,17 +150,11 @@ def write(folder: Path, result: Ranking, metric: str) -> Path:
 def markdown(result: Ranking, metric: str) -> str:
     """The table and what it says."""
     head = ["method", metric, f"difference from {result.against} [95%, all at once]"]
-    rows = [
-        [
-            str(row["method"]),
-            f"{row['mean']:.1f}",
-            ""
-            if row["method"] == result.against
-            else f"{row['difference']:+.1f}"
-            + ("" if math.isnan(row["low"]) else f" [{row['low']:+.1f}, {row['high']:+.1f}]"),
-        ]
-        for row in result.table.to_dict("records")
-    ]
+    rows = []
+    for row in result.table.to_dict("records"):
+        interval = "" if math.isnan(row["low"]) else f" [{row['low']:+.1f}, {row['high']:+.1f}]"
+        gap = "" if row["method"] == result.against else f"{row['difference']:+.1f}{interval}"
+        rows.append([str(row["method"]), f"{row['mean']:.1f}", gap])
     lines = [
         f"Mean over {result.blocks} pairs of data set and held-out domain, and {result.seeds} seeds.",
         *(f"Left out: {text}." for text in result.left),

@@ -5,11 +5,11 @@ drawn them.
 """
 
 import base64
-import datetime
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,33 +49,6 @@ class Download(NamedTuple):
     word: str
     name: str
     address: str
-
-
-def of_tables(collected: Collected, tables: Mapping[str, pd.DataFrame]) -> list[list[Download]]:
-    """For each table (name -> cells) CSV and LaTeX, as data addresses."""
-    return [
-        [
-            _within("CSV", f"{name}.csv", "text/csv", csv(cells)),
-            _within("LaTeX", f"{name}.tex", "application/x-tex", text(collected, name, cells)),
-        ]
-        for name, cells in tables.items()
-    ]
-
-
-def of_figure(folder: Path, name: str, page: Path) -> list[Download]:
-    """A figure's files in `folder`, as addresses relative to the page; those that are not there are left
-    out.
-    """
-    files = {word: folder / f"{name}.{suffix}" for word, suffix in FIGURE.items()}
-    return [
-        Download(word, file.name, Path(os.path.relpath(file, page.parent)).as_posix())
-        for word, file in files.items()
-        if file.is_file()
-    ]
-
-
-def _within(word: str, name: str, kind: str, content: str) -> Download:
-    return Download(word, name, data_address(f"{kind};charset=utf-8", content.encode()))
 
 
 def data_address(kind: str, content: bytes) -> str:
@@ -159,44 +132,30 @@ def provenance(by_run: dict[str, Summary]) -> dict[str, list[tuple[str, int]]]:
     """Source of the numbers -> its values, each with the number of runs: code by method, versions, hardware,
     data.
     """
-    runs = list(by_run.values())
-    environments = [run["environment"] for run in runs]
-    return {
-        "commit": _counted(f"{run['method']} {_commit(run)}" for run in runs),
-        "images": _counted(f"{run['dataset']} {run['hashes'].get('prepared', '?')[:16]}" for run in runs),
-        "versions": _counted(
-            f"Python {environment.get('python', '?')}, "
-            + ", ".join(f"{name} {number}" for name, number in environment.get("versions", {}).items())
-            for environment in environments
-        ),
-        "hardware": _counted(
-            f"{hardware(environment)}, host {environment.get('host', '?')}" for environment in environments
-        ),
+    counts: dict[str, Counter[str]] = {
+        name: Counter() for name in ("commit", "images", "versions", "hardware")
     }
-
-
-def _commit(run: Summary) -> str:
-    """The first digits of the commit that trained a run, `+` where files differed from it."""
-    commit = str(run["environment"].get("commit") or "of no known commit")
-    return commit[:7] + "+" * (" with " in commit) if commit[0] != "o" else commit
-
-
-def _counted(values: Iterable[str]) -> list[tuple[str, int]]:
-    return sorted(Counter(values).items())
+    for run in by_run.values():
+        environment = run["environment"]
+        # The first digits of the commit that trained a run, `+` where files differed from it.
+        commit = str(environment.get("commit") or "of no known commit")
+        commit = commit[:7] + "+" * (" with " in commit) if commit[0] != "o" else commit
+        versions = ", ".join(f"{name} {number}" for name, number in environment.get("versions", {}).items())
+        counts["commit"][f"{run['method']} {commit}"] += 1
+        counts["images"][f"{run['dataset']} {run['hashes'].get('prepared', '?')[:16]}"] += 1
+        counts["versions"][f"Python {environment.get('python', '?')}, {versions}"] += 1
+        counts["hardware"][f"{hardware(environment)}, host {environment.get('host', '?')}"] += 1
+    return {name: sorted(of.items()) for name, of in counts.items()}
 
 
 def listed(collected: Collected, by_run: dict[str, Summary]) -> list[dict[str, Any]]:
     """Directory, seconds, and the first digits of the content hashes of each finished run."""
     rows = []
     runs = collected.runs[collected.runs["state"] == "finished"].drop_duplicates("run")
+    names = {"partition": "partition", "prepared": "prepared", "weights": "weights_last"}
     for directory, digest in zip(runs["run"], runs["digest"], strict=True):
         if run := by_run.get(digest):
-            short = {name: value[:12] for name, value in run["hashes"].items()}
-            hashes = {
-                "partition": short.get("partition"),
-                "prepared": short.get("prepared"),
-                "weights": short.get("weights_last"),
-            }
+            hashes = {name: run["hashes"].get(of, "")[:12] or None for name, of in names.items()}
             rows.append({"directory": directory, "seconds": run["costs"]["seconds"], **hashes})
     return rows
 
@@ -227,6 +186,7 @@ def write(workspace: Workspace, names: Sequence[str], name: str) -> Path:
     title = collected[0].experiment.title if len(names) == 1 else f"{len(names)} experiments"
     path, card = workspace.report(name) / "index.html", workspace.scorecard
     parts = [_part(workspace, results, path) for results in collected]
+    last = pd.concat([results.runs["finished"] for results in collected]).dropna().max()
     html = template("report.html.j2").render(
         title=title,
         version=__version__,
@@ -234,12 +194,18 @@ def write(workspace: Workspace, names: Sequence[str], name: str) -> Path:
         scorecard=os.path.relpath(card, path.parent) if card.is_file() else "",
         parts=parts,
         absent=[name for name in names if name not in present],
-        finished=_finished(collected),
+        finished="" if pd.isna(last) else f"{datetime.fromtimestamp(last, UTC):%Y-%m-%d %H:%M} UTC",
     )
     write_text(path, html)
-    write_json(
-        path.with_name("scores.json"), {part["experiment"].name: _scores(part["costs"]) for part in parts}
-    )
+    scores: dict[str, dict[str, dict[str, Any]]] = {}  # what was not measured is left out
+    for part in parts:
+        of_methods = scores[part["experiment"].name] = {}
+        for row in part["costs"]:
+            numbers = {"id": row["id"], "ood": row["ood"], "finished": row["runs"]}
+            of_methods[row["method"]] = {
+                name: round(value, 4) for name, value in numbers.items() if not pd.isna(value)
+            }
+    write_json(path.with_name("scores.json"), scores)
     write_text(path.with_name("curves.csv"), pd.concat(map(_curves, collected)).to_csv(index=False))
     return path
 
@@ -283,15 +249,46 @@ def _part(workspace: Workspace, collected: Collected, page: Path) -> dict[str, A
     if not known and experiment.train:
         return part
     tables, spent = judged(workspace, collected), costs(collected, known)
-    titled = [(experiment.tables[name].title or name, table) for name, table in tables.items()]
+
+    def download(word: str, name: str, kind: str, content: str) -> Download:
+        return Download(word, name, data_address(f"{kind};charset=utf-8", content.encode()))
+
     part |= {
-        "tables": blocks(titled),
-        "downloads": of_tables(collected, tables),
+        "tables": blocks((experiment.tables[name].title or name, table) for name, table in tables.items()),
+        "downloads": [
+            [
+                download("CSV", f"{name}.csv", "text/csv", csv(cells)),
+                download("LaTeX", f"{name}.tex", "application/x-tex", text(collected, name, cells)),
+            ]
+            for name, cells in tables.items()
+        ],
         "verdicts": verdict_lines(pd.concat([*tables.values()])) if tables else [],
         "notes": [*footnotes([*tables.values()]), *part["notes"]],
         "sentence": " ".join(_sentences(part["counts"], tables, verdicts, spent)),
     }
-    return {**part, **_measured(workspace, collected, known, page, spent)} if known else part
+    if not known:
+        return part
+    possible, impossible = plots(workspace, collected)
+    for name, plot in possible.items():
+        drawn = workspace.figures(experiment.name)
+        files = {word: drawn / f"{name}.{suffix}" for word, suffix in FIGURE.items()}
+        links = [
+            Download(word, file.name, Path(os.path.relpath(file, page.parent)).as_posix())
+            for word, file in files.items()
+            if file.is_file()
+        ]
+        part["figures"].append(_figure(plot) | {"downloads": links})
+    return part | {
+        "undrawn": {name: str(error) for name, error in impossible.items()},
+        "partitions": [
+            {"text": title, "image": data_address("image/png", picture.read_bytes())}
+            for title, picture in partitions(workspace, collected, known).items()
+        ],
+        "costs": spent.to_dict("records"),
+        "against_costs": _figure(against_costs(collected, spent)),
+        "provenance": provenance(known),
+        "runs": listed(collected, known),
+    }
 
 
 def _sentences(
@@ -322,47 +319,14 @@ def _sentences(
         yield f"Of {outcomes.total()} comparisons {counted}."
 
 
-def _measured(
-    workspace: Workspace, collected: Collected, known: dict[str, Summary], page: Path, spent: pd.DataFrame
-) -> dict[str, Any]:
-    """What the page says of an experiment's runs: figures, partitions, costs, where numbers come from."""
-    drawn = workspace.figures(collected.experiment.name)
-    possible, impossible = plots(workspace, collected)
-    return {
-        "figures": [
-            _figure(plot) | {"downloads": of_figure(drawn, name, page)} for name, plot in possible.items()
-        ],
-        "undrawn": {name: str(error) for name, error in impossible.items()},
-        "partitions": [
-            {"text": title, "image": data_address("image/png", picture.read_bytes())}
-            for title, picture in partitions(workspace, collected, known).items()
-        ],
-        "costs": spent.to_dict("records"),
-        "against_costs": _figure(against_costs(collected, spent)),
-        "provenance": provenance(known),
-        "runs": listed(collected, known),
-    }
-
-
-def _scores(costs: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Of each method: id, ood, runs; what was not measured is left out."""
-    columns = {"id": "id", "ood": "ood", "finished": "runs"}
-    return {
-        row["method"]: {
-            name: round(row[column], 4) for name, column in columns.items() if row[column] == row[column]
-        }
-        for row in costs
-    }
-
-
 def _figure(plot: Plot) -> dict[str, Any]:
     """A figure as the page has it: title, note, alternative text, picture, and the pixels it needs."""
-    image = data_address("image/svg+xml", svg(plot).encode())
     columns = max([1, *plot.frame.groupby(["row", "y_axis"])["panel"].nunique()])
-    words = {"title": plot.title, "note": plot.note, "text": plot.text}
     return {
-        **words,
-        "image": image,
+        "title": plot.title,
+        "note": plot.note,
+        "text": plot.text,
+        "image": data_address("image/svg+xml", svg(plot).encode()),
         "width": round(INCH * plot.size[0] * columns),
         "photo": bool(plot.pictures),
     }
@@ -377,10 +341,3 @@ def against_costs(collected: Collected, costs: pd.DataFrame) -> Plot:
     frame = frame.melt(["label", "y"], [*COSTS], "panel", "x").dropna(subset="x").replace({"panel": COSTS})
     x, y = Axis("cost of a run", from_zero=True), Axis(f"{name}\naccuracy (%)")
     return Plot("Accuracy against cost", frame, x, y, collected.experiment.rows, size=(3.6, 3.0))
-
-
-def _finished(collected: Sequence[Collected]) -> str:
-    """When the last of the runs ended."""
-    times = pd.concat([results.runs["finished"] for results in collected]).dropna()
-    last = times.max() if len(times) else None
-    return f"{datetime.datetime.fromtimestamp(last, datetime.UTC):%Y-%m-%d %H:%M} UTC" if last else ""

@@ -22,6 +22,7 @@ from fedshift.analysis.page import piped, template
 from fedshift.analysis.published import COPIED, judged_by
 from fedshift.analysis.verdicts import COUNTED, OUTCOMES, POINTS, WORDS, root_mean_square
 from fedshift.common.files import write_text
+from fedshift.experiments.paper_claims import table_of
 from fedshift.storage.workspace import Workspace
 
 NO_RUN = "no run"
@@ -40,10 +41,6 @@ class Line(NamedTuple):
     total: int
     counts: dict[str, int]
     experiments: dict[str, dict[str, str]]
-
-    @property
-    def paper(self) -> str:
-        return self.of.partition(" ")[0]
 
     @property
     def run(self) -> int:
@@ -86,6 +83,10 @@ class Scorecard:
     @property
     def opening(self) -> str:
         """The sums in a few sentences."""
+
+        def counts(line: Line, words: Sequence[str]) -> str:
+            return ", ".join(f"{line.counts[word]} {word}" for word in words if line.counts[word]) or "none"
+
         measured, counted, claims = self.numbers[-1], self.counted[-1], self.claims[-1]
         if not measured.run and not claims.run:
             return (
@@ -93,9 +94,9 @@ class Scorecard:
             )
         return (
             f"Re-run so far: {measured.run} of {measured.total:,} distinct printed numbers: "
-            f"{_counts(measured, WORDS)}. Counted, not trained: {counted.counts[WORDS[0]]} of "
+            f"{counts(measured, WORDS)}. Counted, not trained: {counted.counts[WORDS[0]]} of "
             f"{counted.total} sizes and layers are as printed. "
-            f"Of {claims.total} comparisons that the papers claim {_counts(claims, CLAIMED)}."
+            f"Of {claims.total} comparisons that the papers claim {counts(claims, CLAIMED)}."
         )
 
     @property
@@ -111,12 +112,8 @@ class Scorecard:
         """Paper -> how many of each word."""
         sums: dict[str, Counter[str]] = {}
         for line in lines[:-1]:
-            sums.setdefault(line.paper, Counter()).update(line.counts)
+            sums.setdefault(line.of.partition(" ")[0], Counter()).update(line.counts)
         return sums
-
-
-def _counts(line: Line, words: Sequence[str]) -> str:
-    return ", ".join(f"{line.counts[word]} {word}" for word in words if line.counts[word]) or "none"
 
 
 def write(workspace: Workspace, known: list[Number] | None = None) -> Path:
@@ -150,18 +147,23 @@ def scorecard(
     every = known or numbers(workspace)
     joined = join(workspace, every)
     names = sorted(path.parent.relative_to(tables).as_posix() for path in tables.rglob("table.csv"))
-    cells = {name: found for name in names if not (found := _cells(tables / name / "table.csv")).empty}
+    cells: dict[str, pd.DataFrame] = {}  # experiment -> the cells with a verdict
+    for name in names:
+        path = tables / name / "table.csv"
+        if path.stat().st_size:  # not of an experiment without tables
+            frame = pd.read_csv(path, dtype={"verdict": str, "uid": str, "rule": str, "target": str})
+            if "verdict" in frame and frame["verdict"].notna().any():
+                cells[name] = frame[frame["verdict"].notna()]
     measured, counted = _numbers(workspace, every, cells)
     judged, outdated = _judged(tables, names, {one.claim: one.text for one in joined})
+    words = dict.fromkeys((one.claim for one in joined), NO_RUN)
+    for claim, rows in judged.items():  # one on another experiment than the paper's has no run to compare
+        if rows["differs"].isna().all() and rows["verdict"].iloc[0] != OUTCOMES[-1]:
+            words[claim] = str(rows["verdict"].iloc[0])
     claims = [
-        Member(one.paper, one.item, _word(judged.get(one.claim)), [name for name, _ in one.places])
-        for one in joined
+        Member(one.paper, one.item, words[one.claim], [name for name, _ in one.places]) for one in joined
     ]
-    findings = [
-        *_of_tables(cells, links),
-        *_of_comparisons(judged, joined, links),
-        *_of_sentences(workspace, {one.claim: _word(judged.get(one.claim)) for one in joined}),
-    ]
+    findings = [*_of_tables(cells, links), *_of_claims(workspace, judged, words, joined, links)]
     papers = list(dict.fromkeys(one.paper for one in joined))
     return Scorecard(
         _lines(measured, NUMBERS, links),
@@ -170,14 +172,6 @@ def scorecard(
         sorted(findings, key=lambda one: (papers.index(one.of.split(" ")[0]), _place(one.of), one.what)),
         outdated,
     )
-
-
-def _cells(path: Path) -> pd.DataFrame:
-    """The cells with a verdict; none of an experiment without tables."""
-    if not path.stat().st_size:
-        return pd.DataFrame()
-    frame = pd.read_csv(path, dtype={"verdict": str, "uid": str, "rule": str, "target": str})
-    return frame[frame["verdict"].notna()] if "verdict" in frame else frame[:0]
 
 
 def _numbers(
@@ -213,9 +207,7 @@ def _judged(
     outdated: dict[str, list[str]] = {}
     for name in names:
         path = tables / name / "claims.csv"
-        if not path.is_file():
-            continue
-        frame = pd.read_csv(path).assign(experiment=name)
+        frame = pd.read_csv(path).assign(experiment=name) if path.is_file() else pd.DataFrame({"claim": []})
         for key, rows in frame.groupby("claim", sort=False):
             claim = str(key)
             if known.get(claim) != rows["text"].iloc[0]:
@@ -223,13 +215,6 @@ def _judged(
             elif claim not in judged or rank(rows) > rank(judged[claim]):
                 judged[claim] = rows
     return judged, outdated
-
-
-def _word(rows: pd.DataFrame | None) -> str:
-    """The word on a comparison; one on another experiment than the paper's has no run to compare."""
-    if rows is None or rows["differs"].notna().any() or rows["verdict"].iloc[0] == OUTCOMES[-1]:
-        return NO_RUN
-    return str(rows["verdict"].iloc[0])
 
 
 def _lines(members: Sequence[Member], words: Sequence[str], links: Links) -> list[Line]:
@@ -251,33 +236,33 @@ def _lines(members: Sequence[Member], words: Sequence[str], links: Links) -> lis
 def _of_tables(cells: Mapping[str, pd.DataFrame], links: Links) -> Iterator[Finding]:
     """What the numbers of printed tables say."""
     for name, frame in cells.items():
-        parts = frame["uid"].str.split("|")
-        of = parts.str[0] + " " + parts.str[1].str.removeprefix("T")
+        of = frame["uid"].map(lambda uid: " ".join(table_of(uid)))
         for table, rows in frame.drop_duplicates("uid").groupby(of, sort=False):
             words = Counter(rows["verdict"])
             counts = ", ".join(f"{words[word]} {word}" for word in WORDS if words[word])
-            text = "; ".join(_distances(rows))
-            yield Finding(str(table), f"{len(rows)} numbers", counts, text, links(name).get("table", ""))
+            said, points = [], rows[rows["rule"] == POINTS]
+            if len(points):
+                distances = points["difference"].abs()
+                said.append(
+                    f"distance from print {distances.median():.1f} points at the median, "
+                    f"{distances.max():.1f} at most, {root_mean_square([*distances]):.1f} rms"
+                )
+                low, high = int(points["seeds"].min()), int(points["seeds"].max())
+                said.append(f"{low} seed{'s' * (high > 1)}" if low == high else f"{low} to {high} seeds")
+            if (rows["rule"] == COUNTED).any():
+                said.append("counted, so without seeds")
+            link = links(name).get("table", "")
+            yield Finding(str(table), f"{len(rows)} numbers", counts, "; ".join(said), link)
 
 
-def _distances(rows: pd.DataFrame) -> Iterator[str]:
-    points = rows[rows["rule"] == POINTS]
-    if len(points):
-        distances = points["difference"].abs()
-        yield (
-            f"distance from print {distances.median():.1f} points at the median, {distances.max():.1f} at "
-            f"most, {root_mean_square([*distances]):.1f} rms"
-        )
-        low, high = int(points["seeds"].min()), int(points["seeds"].max())
-        yield f"{low} seed{'s' * (high > 1)}" if low == high else f"{low} to {high} seeds"
-    if (rows["rule"] == COUNTED).any():
-        yield "counted, so without seeds"
-
-
-def _of_comparisons(
-    judged: Mapping[str, pd.DataFrame], joined: Sequence[Joined], links: Links
+def _of_claims(
+    workspace: Workspace,
+    judged: Mapping[str, pd.DataFrame],
+    words: Mapping[str, str],
+    joined: Sequence[Joined],
+    links: Links,
 ) -> Iterator[Finding]:
-    """What comparisons with runs say."""
+    """What comparisons with runs say; then how many of the comparisons of a sentence are as published."""
     for one in joined:
         rows = judged.get(one.claim)
         if rows is None or not rows["seeds"].any():
@@ -288,11 +273,7 @@ def _of_comparisons(
         text = printed + compared([*rows["seeds"]]) + "; ".join(run["words"])
         link = links(first["experiment"]).get("table", "")
         yield Finding(f"{one.paper} {one.item}", f"{one.claim} `{first['said']}`", word, text, link)
-
-
-def _of_sentences(workspace: Workspace, outcomes: Mapping[str, str]) -> Iterator[Finding]:
-    """How many of the comparisons of a sentence are as published."""
-    for said in sentences(workspace, outcomes):
+    for said in sentences(workspace, words):
         counts = ", ".join(f"{count} {word}" for word, count in said.counts.items() if count)
         if said.comparisons > 1 and counts:
             rest = f", {said.others} without a run" if said.others else ""
@@ -315,33 +296,28 @@ def markdown(card: Scorecard) -> str:
         parts += ["Not counted, because the reference has other words for them; to make these tables anew:"]
         parts += ["\n".join(made)]
     if card.findings:
-        parts += ["## What the runs say", "\n".join(map(_bullet, card.findings))]
+        parts += ["## What the runs say"]
+        named = [(f"[{one.of}]({one.link})" if one.link else one.of, one) for one in card.findings]
+        parts += ["\n".join(f"- {of}, **{one.word}**, {one.what}: {one.text}" for of, one in named)]
     for title, lines, words in card.sections:
-        heads = ["paper and table", "all", *words, "results and command"]
-        rows = [
-            [line.of, str(line.total), *(str(line.counts[word]) for word in words), _source(line)]
-            for line in lines
-            if line.run or line.of == "all"
-        ]
-        parts += [f"## {title}", piped([heads, *rows], ["---", *["---:"] * (len(words) + 1), "---"])]
+        rows = [["paper and table", "all", *words, "results and command"]]
+        for line in lines:
+            if line.run or line.of == "all":
+                sources = [
+                    ", ".join(
+                        [*(f"[{label}]({path})" for label, path in of.items()), f"`fedshift run {name}`"]
+                    )
+                    for name, of in line.experiments.items()
+                ]
+                counts = (str(line.counts[word]) for word in words)
+                rows.append([line.of, str(line.total), *counts, "; ".join(sources)])
+        parts += [f"## {title}", piped(rows, ["---", *["---:"] * (len(words) + 1), "---"])]
         without: dict[str, list[str]] = {}
         for line in lines[:-1]:
             if not line.run:
                 names = " ".join(f"`{name}`" for name in line.experiments) or "no experiment"
-                item = line.of.removeprefix(f"{line.paper} ")
-                without.setdefault(line.paper, []).append(f"{item} ({line.total}) {names}")
+                paper, _, item = line.of.partition(" ")
+                without.setdefault(paper, []).append(f"{item} ({line.total}) {names}")
         listed = [f"- {paper}: {'; '.join(items)}" for paper, items in without.items()]
         parts += ["\n".join(["Without a run, by `fedshift run NAME`:", "", *listed])] if listed else []
     return "\n\n".join(parts) + "\n"
-
-
-def _bullet(finding: Finding) -> str:
-    of = f"[{finding.of}]({finding.link})" if finding.link else finding.of
-    return f"- {of}, **{finding.word}**, {finding.what}: {finding.text}"
-
-
-def _source(line: Line) -> str:
-    return "; ".join(
-        ", ".join([*(f"[{label}]({path})" for label, path in links.items()), f"`fedshift run {name}`"])
-        for name, links in line.experiments.items()
-    )

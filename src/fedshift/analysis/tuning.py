@@ -30,12 +30,8 @@ VALIDATION = "val"
 
 
 class Tried(NamedTuple):
-    """A point at one place.
-
-    trial: the row and the values
-    where: axis -> value, of the axes that are tuned value by value
-    scores: of its runs, percent; NaN of one that failed
-    runs: their ids
+    """A point (a row and its values) at one place (axis -> value, of the axes that are tuned value by value);
+    scores of its runs, percent, NaN of one that failed; their ids.
     """
 
     trial: Trial
@@ -129,16 +125,14 @@ def _scores(collected: Collected) -> dict[str, float]:
 def _searched(points: list[Tried], choice: Choice) -> pd.DataFrame:
     """A row for each point at each place: its values, the mean score, how many runs, whether it was taken."""
     taken = [(entry.row, entry.where, entry.values) for entry in choice.chosen]
-    rows = []
+    heads, scores = [], []
     for point in points:
         row, values = point.trial
-        of_runs = {"std": pd.Series(point.scores).std(ddof=0), "runs": len(point.scores)}
-        chosen = (row, point.where, values) in taken
-        head = {"method": row, **point.where, **values}
-        rows.append({**head, "validation": point.validation, **of_runs, "chosen": chosen})
-    frame = pd.DataFrame(rows)
-    last = ["validation", "std", "runs", "chosen"]
-    return frame[[*(column for column in frame if column not in last), *last]]
+        std, chosen = pd.Series(point.scores).std(ddof=0), (row, point.where, values) in taken
+        heads.append({"method": row, **point.where, **values})
+        scores.append((point.validation, std, len(point.scores), chosen))
+    columns = ["validation", "std", "runs", "chosen"]
+    return pd.concat([pd.DataFrame(heads), pd.DataFrame(scores, columns=columns)], axis=1)
 
 
 def page(choice: Choice) -> str:

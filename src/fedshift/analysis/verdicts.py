@@ -18,7 +18,7 @@ narrow for restless ones (docs/verdicts.md has the simulation).
 
 import math
 import re
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -28,6 +28,7 @@ from fedshift.analysis.collected import Collected
 from fedshift.analysis.comparable import margin, setting
 from fedshift.analysis.published import COPIED, Published, by_uid, judged_by
 from fedshift.analysis.uneven import AVERAGE
+from fedshift.experiments.paper_claims import table_of
 from fedshift.experiments.protocols import protocol
 from fedshift.storage.workspace import Workspace
 
@@ -146,7 +147,7 @@ def root_mean_square(values: Sequence[float]) -> float:
 COUNTED, POINTS = "counted", "points"  # of `rule`, with "percent"
 OVER_SEEDS = ("std", "ci95")  # printed spreads that are over seeds
 ROUNDING = 1e-9  # of floating point
-Row = Mapping[Hashable, Any]
+Sample = tuple[float, int]  # a standard deviation, and of how many values
 
 
 def judge(workspace: Workspace, collected: Collected, cells: pd.DataFrame) -> pd.DataFrame:
@@ -160,10 +161,12 @@ def judge(workspace: Workspace, collected: Collected, cells: pd.DataFrame) -> pd
     judged = cells[(cells["difference"].notna() | (cells["published_text"] != "")) & (cells["seeds"] > 0)]
     if judged.empty:
         return cells
-    ours = _spreads(cells, lambda cell: (_sample(cell["std"], cell["seeds"], ddof), int(cell["seeds"])))
-    printed = _spreads(
-        cells, lambda cell: _sampled(workspace, known[cell["uid"]]) if cell["uid"] else (math.nan, 0)
-    )
+    groups: dict[tuple[Any, ...], tuple[list[Sample], list[Sample]]] = {}
+    for cell in cells.to_dict("records"):
+        ours, printed = groups.setdefault(_group(cell), ([], []))
+        ours.append((_sample(cell["std"], cell["seeds"], ddof), int(cell["seeds"])))
+        printed.append(_sampled(workspace, known[cell["uid"]]) if cell["uid"] else (math.nan, 0))
+    spreads = {group: (pooled(ours), pooled(printed)) for group, (ours, printed) in groups.items()}
     rows: dict[Hashable, dict[str, Any]] = {}
     for place, cell in judged.to_dict("index").items():
         of = known[cell["uid"]]
@@ -171,15 +174,20 @@ def judge(workspace: Workspace, collected: Collected, cells: pd.DataFrame) -> pd
         if of.name.startswith(COPIED):
             continue
         if rule == "exact":
-            rows[place] = {"rule": COUNTED, "verdict": WORDS[0] if _equal(cell, of) else WORDS[1]}
+            if cell["published_text"]:
+                equal = cell["text"] == cell["published_text"]
+            else:
+                equal = abs(cell["difference"]) <= of.half + ROUNDING * abs(of.judged)
+            rows[place] = {"rule": COUNTED, "verdict": WORDS[0] if equal else WORDS[1]}
             continue
         margins = margin(workspace, of.row.paper)
         bound = margins.of(of.row.dataset)
         if rule == "percent":
             bound = abs(cell["mean"] - cell["difference"]) * margins.percent / 100
-        group = _group(cell)
-        spreads = ours.get(group, UNKNOWN), printed.get(group, UNKNOWN)
-        interval = beside_print(cell["difference"], int(cell["seeds"]), spreads[0], _seeds(of), spreads[1])
+        own, theirs = spreads[_group(cell)]
+        told = re.match(r"\d+", of.n)  # over how many seeds; one where the paper does not say
+        seeds = int(told[0]) if told else 1
+        interval = beside_print(cell["difference"], int(cell["seeds"]), own, seeds, theirs)
         numbers = {"low": interval.low, "high": interval.high, "margin": bound}
         rows[place] = numbers | {"rule": rule, "verdict": word(interval, bound)}
     found = pd.DataFrame.from_dict(rows, orient="index", columns=["low", "high", "margin", "rule", "verdict"])
@@ -196,60 +204,30 @@ def summaries(cells: pd.DataFrame) -> list[tuple[str, ...]]:
     """
     found = cells[cells["verdict"] != ""].drop_duplicates("uid")
     counted = found["rule"] == COUNTED
-    tables = found["uid"].map(table_of) + counted.map({True: " (counted)", False: ""})
-    return [_summary(str(table), rows) for table, rows in found.groupby(tables, sort=False)]
+    tables = found["uid"].map(lambda uid: table_of(uid)[1]) + counted.map({True: " (counted)", False: ""})
+    lines = []
+    for table, rows in found.groupby(tables, sort=False):
+        words = [str((rows["verdict"] == word).sum()) for word in WORDS]
+        points = rows[rows["rule"] == POINTS]
+        halves = ((points["high"] - points["low"]) / 2).dropna()
+        distance = "" if points.empty else f"{root_mean_square([*points['difference']]):.1f}"
+        half = "" if halves.empty else f"±{halves.median():.1f}"
+        lines.append((str(table), str(len(rows)), *words, distance, half))
+    return lines
 
 
-def _summary(table: str, rows: pd.DataFrame) -> tuple[str, ...]:
-    words = [str((rows["verdict"] == word).sum()) for word in WORDS]
-    points = rows[rows["rule"] == POINTS]
-    if points.empty:
-        return (table, str(len(rows)), *words, "", "")
-    halves = ((points["high"] - points["low"]) / 2).dropna()
-    distance = f"{root_mean_square([*points['difference']]):.1f}"
-    return (table, str(len(rows)), *words, distance, "" if halves.empty else f"±{halves.median():.1f}")
-
-
-def table_of(uid: str) -> str:
-    """The printed table that a number's uid is of: "2", "A8"."""
-    return uid.split("|")[1].removeprefix("T")
-
-
-def _group(cell: Row) -> tuple[Any, ...]:
+def _group(cell: Mapping[Hashable, Any]) -> tuple[Any, ...]:
     """What shares a spread: cells of one metric and data set, averages over domains apart."""
     return cell["metric"], cell.get("data.dataset"), cell.get("target") == AVERAGE
 
 
-def _spreads(
-    cells: pd.DataFrame, sample: Callable[[Row], tuple[float, int]]
-) -> dict[tuple[Any, ...], Spread]:
-    """Group -> the spread of its cells."""
-    groups: dict[tuple[Any, ...], list[tuple[float, int]]] = {}
-    for cell in cells.to_dict("records"):
-        groups.setdefault(_group(cell), []).append(sample(cell))
-    return {group: pooled(samples) for group, samples in groups.items()}
-
-
-def _equal(cell: Row, printed: Published) -> bool:
-    """Whether what is counted is what is printed."""
-    if cell["published_text"]:
-        return bool(cell["text"] == cell["published_text"])
-    return bool(abs(cell["difference"]) <= printed.half + ROUNDING * abs(printed.judged))
-
-
-def _sampled(workspace: Workspace, printed: Published) -> tuple[float, int]:
+def _sampled(workspace: Workspace, printed: Published) -> Sample:
     """The printed deviation over seeds (n - 1) and their number; NaN where it is none over seeds."""
     if printed.kind not in OVER_SEEDS or not printed.n.isdigit():
         return math.nan, 0
     known, n = setting(workspace, printed.row), int(printed.n)
     ddof = protocol(workspace, known.protocol).ddof if known and printed.kind == "std" else 1
     return _sample(printed.std, n, ddof), n
-
-
-def _seeds(printed: Published) -> int:
-    """Over how many seeds a number is printed: one where the paper does not say."""
-    told = re.match(r"\d+", printed.n)
-    return int(told[0]) if told else 1
 
 
 def _sample(deviation: float, n: int, ddof: int) -> float:

@@ -110,8 +110,8 @@ def check(workspace: Workspace, experiment: Experiment, uses: list[Use]) -> None
         figure.check(experiment, values, place)
     for name, claim in experiment.claims.items():
         place = f"{where}: claims.{name}"
-        sides = compared(paper_claim(workspace, name, place), experiment, claim, place)
-        for side in (*sides.left, *sides.right):
+        left, right = compared(paper_claim(workspace, name, place), experiment, claim, place)
+        for side in (*left, *right):
             if isinstance(side, Compared):
                 _side(side, experiment, values, place)
 

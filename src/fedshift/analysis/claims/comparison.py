@@ -12,88 +12,17 @@ from dataclasses import dataclass
 
 from fedshift.analysis.comparable import FREE, UNIT, compare, margin
 from fedshift.analysis.coverage import Number, numbers
+from fedshift.analysis.page import PLAIN
 from fedshift.analysis.published import by_uid, data_sets, ids, judged_by, targets
 from fedshift.analysis.uneven import AVERAGE
 from fedshift.common.errors import FedshiftError
-from fedshift.experiments.column import REACHED, column
+from fedshift.experiments.column import column
 from fedshift.experiments.expand import Cell, expand
 from fedshift.experiments.load import available, load
-from fedshift.experiments.paper_claims import Side, compared, paper_claim, paper_claims, sides, table_of
+from fedshift.experiments.paper_claims import Sum, compared, paper_claim, paper_claims, sides, table_of
 from fedshift.experiments.protocols import Partial, protocol
 from fedshift.experiments.schema import COST_MARGIN, SELECTED, Claim, Compared, Experiment
 from fedshift.storage.workspace import Workspace
-
-
-def changes(
-    workspace: Workspace,
-    experiment: Experiment,
-    row: Mapping[str, str],
-    claim: Claim,
-    compared: Sequence[Compared],
-) -> list[str]:
-    """Each such setting ("federation.rounds 60, paper 200") of a claim; none: the settings are the paper's.
-
-    row: the claim's row of reference/claims.csv; compared: the runs of both sides. What a method's own entry
-    and the axes set is the claim's subject, and no difference; so are data sets, where a side names its own.
-    """
-    if (paper := protocol(workspace, experiment.protocol).paper) != row["paper"]:
-        return [f"protocol {experiment.protocol} ({paper or 'ours'}), paper {row['paper']}"]
-    labels = {experiment.adapt[of.row].run if of.row in experiment.adapt else of.row for of in compared}
-    try:
-        pairs = [
-            pair
-            for pair in _pairs(workspace, experiment.model_dump_json())
-            if pair[0].label in labels and claim.where.items() <= pair[0].axes.items()
-        ]
-    except FedshiftError as error:  # an axis or a row of it means nothing under the protocol as it stands
-        return [f"protocol {experiment.protocol} as it stands cannot run it: {error.what}"]
-    reasons = {
-        f"{key} {ours}, paper {theirs}": None
-        for cell, plain in pairs
-        for key, ours, theirs in compare(cell.spec, plain.spec, (*FREE, *claim.subject))
-    }
-    if not pairs or any("data.dataset" in of.where for of in compared):
-        return [*reasons]
-    used = sorted({cell.spec.data.dataset for cell, _ in pairs})
-    known = data_sets(workspace).get(row["dataset"], used[0])
-    if used != [known]:
-        reasons[f"data.dataset {', '.join(used)}, paper {known}"] = None
-    held_out = {cell.spec.data.held_out[0] for cell, _ in pairs if cell.spec.data.held_out}
-    wanted = _targets(workspace, row, known)
-    if held_out and wanted and "target" not in claim.where and held_out != wanted:
-        reasons[f"data.target {', '.join(sorted(held_out))}, paper {', '.join(sorted(wanted))}"] = None
-    return [*reasons]
-
-
-def _targets(workspace: Workspace, row: Mapping[str, str], dataset: str) -> frozenset[str]:
-    """The held-out domains that a claim is about: the one that its setting names ("photo; d=1"), else all
-    that the paper prints.
-    """
-    every = targets(workspace, row["paper"], dataset)
-    named = every.intersection(re.split(r"[;,]\s*", row["setting"]))
-    return named or every
-
-
-@functools.lru_cache(128)
-def _pairs(workspace: Workspace, text: str) -> list[tuple[Cell, Cell]]:
-    """The runs of an experiment (JSON), each beside the same run without what the file changes of its
-    protocol for all methods.
-    """
-    declared = Experiment.model_validate_json(text)
-    bare: Partial = {"tables": {}, "figures": [], "claims": {}, "published": {}}
-    bare |= {"adapt": {}, "evaluations": []}
-    data = {key: value for key, value in declared.spec.get("data", {}).items() if key == "dataset"}
-    plain: Partial = {"spec": {"data": data}, "preset": "default"}
-    experiments = (declared.model_copy(update=bare), declared.model_copy(update={**bare, **plain}))
-    return [*zip(*(expand(workspace, experiment) for experiment in experiments), strict=True)]
-
-
-@dataclass(frozen=True)
-class Sum:
-    """A side of a comparison: cells with their factors, and a constant."""
-
-    terms: tuple[tuple[float, Compared], ...]
-    constant: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -103,7 +32,7 @@ class Comparison:
     """
 
     claim: Mapping[str, str]
-    pairs: list[tuple[Sum, Sum]]
+    pairs: list[tuple[Sum[Compared], Sum[Compared]]]
     margin: float
     differs: list[str]
 
@@ -111,11 +40,6 @@ class Comparison:
     def relation(self) -> str:
         """ ">", ">=", "<", "<=", or "~"."""
         return self.claim["relation"]
-
-    @property
-    def bounds(self) -> tuple[float, ...]:
-        """What differences lie above or below (fedshift.analysis.claims.comparison.bounds)."""
-        return bounds(self.relation, self.margin)
 
     @property
     def one_is_enough(self) -> bool:
@@ -127,49 +51,19 @@ class Comparison:
     @property
     def exact(self) -> bool:
         """Whether all that is compared is counted or declared: seeds that are alike are no coincidence."""
-        metrics = {cell.metric for cell in self.cells}
-        return all(judged_by(ids(metric)[0]) == "exact" for metric in metrics)
+        return all(judged_by(ids(cell.metric)[0]) == "exact" for cell in self.cells)
 
     @property
     def cells(self) -> list[Compared]:
         """Those of all sides."""
         return [cell for pair in self.pairs for side in pair for _, cell in side.terms]
 
-    @property
-    def kind(self) -> str:
-        """What is compared, as docs/claims.md counts it."""
-        first, *others = self.cells
-        if any(len(side.terms) != 1 for pair in self.pairs for side in pair):
-            return "gains of rows"
-        if any(cell.experiment != first.experiment for cell in others):
-            return "rows of two experiments"
-        if any(cell.rounds != SELECTED or column(cell.metric).kind in REACHED for cell in self.cells):
-            return "rounds"
-        if any(column(cell.metric).kind == "cost" for cell in self.cells):
-            return "costs"
-        if any(column(cell.metric).kind == "recorded" for cell in self.cells):
-            return "what methods record"
-        if any(column(cell.metric).kind == "evaluated" for cell in self.cells):
-            return "weights and images"
-        apart = any((cell.where, cell.metric) != (first.where, first.metric) for cell in others)
-        return "values of an axis" if apart else "rows of a table"
-
 
 def bounds(relation: str, margin: float) -> tuple[float, ...]:
-    """0 of ">" and "<"; of "not worse than" the margin on the other side of it, of "~" on both."""
+    """What differences lie above or below: 0 of ">" and "<"; of "not worse than" the margin on the other side
+    of it, of "~" on both.
+    """
     return {">=": (-margin,), "<=": (margin,), "~": (-margin, margin)}.get(relation, (0.0,))
-
-
-KINDS = (
-    "rows of a table",
-    "costs",
-    "weights and images",
-    "rows of two experiments",
-    "values of an axis",
-    "gains of rows",
-    "rounds",
-    "what methods record",
-)
 
 
 def comparisons(workspace: Workspace, experiment: Experiment) -> list[Comparison]:
@@ -191,53 +85,100 @@ def generated(
     """The claims all of whose printed numbers have a cell, that of the left side in `homes`, in the order of
     the reference; known: fedshift.analysis.coverage.numbers by uid, where they are at hand.
     """
-    mine = {of for home in homes for of in _printed(home)}
-    derived = {name: sides(workspace, row) for name, row in paper_claims(workspace).items()} if mine else {}
-    derived = {name: of for name, of in derived.items() if of and table_of(of[0].terms[0][1]) in mine}
-    cells = known or (_cells(workspace, derived.values()) if derived else {})
-    for name, (left, *right) in derived.items():
-        used = [cells[uid] for side in (left, *right) for _, uid in side.terms]
-        if all(number.places for number in used):
+    mine, known = {of for home in homes for of in _printed(home)}, known or {}
+    rows = paper_claims(workspace) if mine else {}
+    derived = {name: of for name, row in rows.items() if (of := sides(workspace, row))}
+    derived = {name: of for name, of in derived.items() if table_of(of[0].terms[0][1]) in mine}
+    if derived and not known:
+        tables = {table_of(uid) for of in derived.values() for side in of for _, uid in side.terms}
+        names = [name for name in available(workspace) if tables & {*_printed(load(workspace, name))}]
+        known = {number.uid: number for number in numbers(workspace, names)}
+    for name, printed in derived.items():
+        cells = {uid: known[uid] for side in printed for _, uid in side.terms}
+        if all(number.places for number in cells.values()):
             differs = dict.fromkeys(
-                text for number in used for text in number.places[0].differs if text != UNIT
+                text for number in cells.values() for text in number.places[0].differs if text != UNIT
             )  # a claim may compare with the row that ratios are to: its own is 1
-            first, *others = (_sum(workspace, side, cells) for side in (left, *right))
-            pairs = [(first, other) for other in others]
-            row = paper_claims(workspace)[name]
-            yield Comparison(row, pairs, _margin(workspace, row, first, right[0]), [*differs])
+            left, *right = (_sum(workspace, side, cells) for side in printed)
+            bound = _margin(workspace, rows[name], left, printed[1])
+            yield Comparison(rows[name], [(left, other) for other in right], bound, [*differs])
 
 
 def declared(workspace: Workspace, experiment: Experiment) -> Iterator[Comparison]:
     """Those of the file's `claims`; the margin is the paper's where a claim declares none."""
+
+    def as_sum(side: Compared | float) -> Sum[Compared]:
+        if isinstance(side, float):
+            return Sum((), side)
+        plus, minus = ([(sign, of) for of in cells] for sign, cells in ((1.0, side.plus), (-1.0, side.minus)))
+        return Sum(((1.0, side), *plus, *minus))
+
     for name, claim in experiment.claims.items():
         where = f"experiments/{experiment.name}.yaml: claims.{name}"
         row = paper_claim(workspace, name, where)
         left, right = compared(row, experiment, claim, where)
-        sides = [side for side in (*left, *right) if isinstance(side, Compared)]
-        differs = changes(workspace, experiment, row, claim, sides)
-        pairs = [*itertools.product(map(_declared, left), map(_declared, right))]
-        bound = points(workspace, row) if claim.margin is None else claim.margin
-        yield Comparison(row, pairs, bound, differs)
-
-
-def _declared(side: Compared | float) -> Sum:
-    """A side as an experiment declares it: a number, or a cell with those that are added and taken away."""
-    if isinstance(side, float):
-        return Sum((), side)
-    return Sum(
-        (
-            (1.0, side),
-            *((1.0, other) for other in side.plus),
-            *((-1.0, other) for other in side.minus),
+        cells = [side for side in (*left, *right) if isinstance(side, Compared)]
+        differs = changes(workspace, experiment, row, claim, cells)
+        pairs = [*itertools.product(map(as_sum, left), map(as_sum, right))]
+        yield Comparison(
+            row, pairs, points(workspace, row) if claim.margin is None else claim.margin, differs
         )
-    )
 
 
-def _cells(workspace: Workspace, claims: Iterable[list[Side]]) -> dict[str, Number]:
-    """The printed numbers, with the cells of the experiments that are tables of these sides."""
-    tables = {table_of(uid) for of in claims for side in of for _, uid in side.terms}
-    names = [name for name in available(workspace) if tables & {*_printed(load(workspace, name))}]
-    return {number.uid: number for number in numbers(workspace, names)}
+def changes(
+    workspace: Workspace,
+    experiment: Experiment,
+    row: Mapping[str, str],
+    claim: Claim,
+    compared: Sequence[Compared],
+) -> list[str]:
+    """Each such setting ("federation.rounds 60, paper 200") of a claim; none: the settings are the paper's.
+
+    row: the claim's row of reference/claims.csv; compared: the runs of both sides. What a method's own entry
+    and the axes set is the claim's subject, and no difference; so are data sets, where a side names its own.
+    """
+    if (paper := protocol(workspace, experiment.protocol).paper) != row["paper"]:
+        return [f"protocol {experiment.protocol} ({paper or 'ours'}), paper {row['paper']}"]
+    labels = {experiment.adapt[of.row].run if of.row in experiment.adapt else of.row for of in compared}
+    try:
+        every = _pairs(workspace, experiment.model_dump_json())
+    except FedshiftError as error:  # an axis or a row of it means nothing under the protocol as it stands
+        return [f"protocol {experiment.protocol} as it stands cannot run it: {error.what}"]
+    pairs = [
+        pair for pair in every if pair[0].label in labels and claim.where.items() <= pair[0].axes.items()
+    ]
+    reasons = {
+        f"{key} {ours}, paper {theirs}": None
+        for cell, plain in pairs
+        for key, ours, theirs in compare(cell.spec, plain.spec, (*FREE, *claim.subject))
+    }
+    if not pairs or any("data.dataset" in of.where for of in compared):
+        return [*reasons]
+    used = sorted({cell.spec.data.dataset for cell, _ in pairs})
+    known = data_sets(workspace).get(row["dataset"], used[0])
+    if used != [known]:
+        reasons[f"data.dataset {', '.join(used)}, paper {known}"] = None
+    held_out = {cell.spec.data.held_out[0] for cell, _ in pairs if cell.spec.data.held_out}
+    # The domain that the claim's setting names ("photo; d=1"), else all that the paper prints.
+    wanted = targets(workspace, row["paper"], known)
+    wanted = wanted.intersection(re.split(r"[;,]\s*", row["setting"])) or wanted
+    if held_out and wanted and "target" not in claim.where and held_out != wanted:
+        reasons[f"data.target {', '.join(sorted(held_out))}, paper {', '.join(sorted(wanted))}"] = None
+    return [*reasons]
+
+
+@functools.lru_cache(128)
+def _pairs(workspace: Workspace, text: str) -> list[tuple[Cell, Cell]]:
+    """The runs of an experiment (JSON), each beside the same run without what the file changes of its
+    protocol for all methods.
+    """
+    declared = Experiment.model_validate_json(text)
+    bare: Partial = {"tables": {}, "figures": [], "claims": {}, "published": {}}
+    bare |= {"adapt": {}, "evaluations": []}
+    data = {key: value for key, value in declared.spec.get("data", {}).items() if key == "dataset"}
+    plain: Partial = {"spec": {"data": data}, "preset": "default"}
+    experiments = (declared.model_copy(update=bare), declared.model_copy(update={**bare, **plain}))
+    return [*zip(*(expand(workspace, experiment) for experiment in experiments), strict=True)]
 
 
 def points(workspace: Workspace, row: Mapping[str, str]) -> float:
@@ -245,11 +186,12 @@ def points(workspace: Workspace, row: Mapping[str, str]) -> float:
     return margin(workspace, row["paper"]).of(data_sets(workspace).get(row["dataset"], ""))
 
 
-def _margin(workspace: Workspace, row: Mapping[str, str], left: Sum, printed: Side) -> float:
+def _margin(workspace: Workspace, row: Mapping[str, str], left: Sum[Compared], printed: Sum[str]) -> float:
     """Of costs a share of what is printed, else the paper's margin in points."""
-    if column(left.terms[0][1].metric).kind != "cost":
+    own = column(left.terms[0][1].metric)
+    if own.kind != "cost":
         return points(workspace, row)
-    if column(left.terms[0][1].metric).relative:
+    if own.relative:
         return COST_MARGIN
     known = by_uid(workspace)
     return COST_MARGIN * abs(
@@ -262,7 +204,7 @@ def _printed(experiment: Experiment) -> list[tuple[str, str]]:
     return [(experiment.paper, name) for table in experiment.tables.values() for name in table.printed]
 
 
-def _sum(workspace: Workspace, side: Side, cells: Mapping[str, Number]) -> Sum:
+def _sum(workspace: Workspace, side: Sum[str], cells: Mapping[str, Number]) -> Sum[Compared]:
     """The cells of printed numbers. Those that are a row's on all values of an axis are one, their mean."""
     groups: dict[tuple[float, str, str, str], list[Compared]] = {}
     for factor, uid in side.terms:
@@ -282,3 +224,50 @@ def _sum(workspace: Workspace, side: Side, cells: Mapping[str, Number]) -> Sum:
         else:
             terms += [(factor, cell) for cell in group]
     return Sum(tuple(terms), side.constant)
+
+
+def side_names(comparison: Comparison, home: str) -> tuple[list[tuple[str, str]], list[str]]:
+    """What both sides of each pair are called, and what all cells have in common: metric, values on axes,
+    rounds. home: the experiment that tests the claim, which goes without saying.
+    """
+    cells = comparison.cells
+    first = cells[0]
+    shared = {
+        axis: value
+        for axis, value in first.where.items()
+        if all(cell.where.get(axis) == value for cell in cells)
+    }
+    metrics, rounds = ({getattr(cell, name) for cell in cells} for name in ("metric", "rounds"))
+
+    def value(axis: str, of: object) -> str:
+        return str(of) if axis in PLAIN else f"{axis.rpartition('.')[2]} {of}"
+
+    def named(cell: Compared) -> str:
+        own = [value(axis, of) for axis, of in cell.where.items() if axis not in shared]
+        own += [cell.metric] if len(metrics) > 1 else []
+        own += [cell.rounds] if len(rounds) > 1 else []
+        own += [] if cell.experiment == home else [cell.experiment]
+        word = "range of " * bool(cell.range) + "peak of " * bool(cell.peak)
+        row = word + ", ".join([cell.row, *cell.range, *cell.peak])
+        return f"{row} ({', '.join(own)})" if own else row
+
+    def side(of: Sum[Compared]) -> str:
+        signs = ["- " if factor < 0 else "+ " if place else "" for place, (factor, _) in enumerate(of.terms)]
+        parts = [sign + named(cell) for sign, (_, cell) in zip(signs, of.terms, strict=True)]
+        return " ".join(parts) or f"{of.constant:g}"
+
+    words = [first.metric] if len(metrics) == 1 else []
+    words += [value(axis, of) for axis, of in shared.items()]
+    words += [first.rounds] if rounds != {SELECTED} and len(rounds) == 1 else []
+    return [(side(left), side(right)) for left, right in comparison.pairs], words
+
+
+def statement(comparison: Comparison, home: str) -> str:
+    """A claim in a line, "hfedf > each of 5, ood, d 1"; home: as `side_names` has it."""
+    names, words = side_names(comparison, home)
+    several = "the best of" if comparison.one_is_enough else "each of"
+    left, right = (
+        next(iter(of)) if len(of) == 1 else f"{word} {len(of)}"
+        for of, word in zip(map(set, zip(*names, strict=True)), ("each of", several), strict=True)
+    )
+    return ", ".join([f"{left} {comparison.relation} {right}", *words])

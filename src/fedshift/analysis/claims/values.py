@@ -1,13 +1,10 @@
-"""The values of a comparison's cells, run by run: a metric in the round that tables show, or what its curve
-says over rounds.
-"""
+"""The values of a comparison's cells, run by run: a metric in the round of tables, or over its curve."""
 
 from __future__ import annotations
 
-import functools
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pandas as pd
@@ -37,62 +34,50 @@ class Values:
     frames: dict[tuple[str, str], pd.DataFrame]
     axes: dict[str, list[str]]
 
-    def of(self, cell: Compared, where: str) -> pd.DataFrame:
+    def of(self, cell: Compared, where: str, every_row: bool = False) -> pd.DataFrame:
         """VALUE of the cell's runs, with their axes (a seed of 0 where there is no such axis), and LATE:
         whether one never gets where the metric asks, and counts as if it did one round after the longest; no
-        row where its experiment was not collected. Raises FedshiftError at `where` for an axis that it has
-        not.
+        row where its experiment was not collected. every_row: of all rows of the experiment, by `method`.
+        Raises FedshiftError at `where` for an axis that it has not.
         """
         if cell.experiment not in self.axes:
             return pd.DataFrame({"seed": [], VALUE: [], LATE: []})
         axes, frame = self.axes[cell.experiment], self.frames[cell.experiment, cell.rounds]
-        frame = _over_rows(frame, axes, cell) if cell.range or cell.peak else _of_row(frame, cell)
-        return self._at(frame, cell, where)
-
-    def rows(self, cell: Compared) -> pd.DataFrame:
-        """The same of all rows of the cell's experiment, with the column `method`."""
-        frame = self.frames[cell.experiment, cell.rounds]
-        return self._at(frame, cell, "", ["method"])
-
-    def _at(self, frame: pd.DataFrame, cell: Compared, where: str, more: Sequence[str] = ()) -> pd.DataFrame:
-        axes = self.axes[cell.experiment]
+        if cell.range or cell.peak:
+            frame = _over_rows(frame, axes, cell)
+        elif not every_row:
+            frame = frame[frame["method"] == cell.row]
+            own = column(cell.metric)
+            _, number, name = recorded_of(own.name) if own.kind == "recorded" else ("", "", "")
+            if number == "of" and "target" in frame:  # of one client: runs that do not hold its domain out
+                frame = frame[frame["target"] != name]
         for axis, value in cell.where.items():
             if axis not in axes:
                 raise unknown(f"{where}.where", "axis", axis, axes)
             frame = frame[frame[axis] == value]
-        late = frame.get(_late(cell.metric), False)
-        runs = frame[[*more, *axes]].fillna(NONE).assign(**{VALUE: frame[cell.metric], LATE: late})
+        runs = frame[["method", *axes] if every_row else axes].fillna(NONE)
+        late = frame.get(f"{LATE}: {cell.metric}", False)
+        runs = runs.assign(**{VALUE: frame[cell.metric], LATE: late})
         return runs if "seed" in axes else runs.assign(seed=0)
-
-
-def _of_row(frame: pd.DataFrame, cell: Compared) -> pd.DataFrame:
-    """The runs of a cell's row, on all axes; of one client's number those that do not hold its domain out."""
-    own = column(cell.metric)
-    _, number, name = recorded_of(own.name) if own.kind == "recorded" else ("", "", "")
-    runs = frame[frame["method"] == cell.row]
-    return runs[runs["target"] != name] if number == "of" and "target" in runs else runs
 
 
 def _over_rows(frame: pd.DataFrame, axes: list[str], cell: Compared) -> pd.DataFrame:
     """The largest less the smallest value of the cell's rows at each place on the axes, or where among them
-    the largest is (percent of the way); NaN where one is missing.
+    the largest is, from 0 (the first) to 100 (the last); NaN where one is missing.
     """
+
+    def extent(values: pd.Series[float]) -> float:
+        return float(values.max(skipna=False) - values.min(skipna=False))
+
+    def peak(values: pd.Series[float]) -> float:
+        return math.nan if values.isna().any() else 100 * float(values.argmax()) / max(len(values) - 1, 1)
+
     order = [cell.row, *cell.range, *cell.peak]
     rows = frame[frame["method"].isin(order)]
     rows = rows.sort_values("method", key=lambda method: method.map(order.index), kind="stable")
     groups = rows.groupby(axes, dropna=False)[cell.metric]
-    said = groups.agg(_peak if cell.peak else _extent)
+    said = groups.agg(peak if cell.peak else extent)
     return said.where(groups.size() == len(order)).reset_index()
-
-
-def _extent(values: pd.Series[float]) -> float:
-    """The largest less the smallest."""
-    return float(values.max(skipna=False) - values.min(skipna=False))
-
-
-def _peak(values: pd.Series[float]) -> float:
-    """Where the largest is, from 0 (the first) to 100 (the last)."""
-    return math.nan if values.isna().any() else 100 * float(values.argmax()) / max(len(values) - 1, 1)
 
 
 def values_of(workspace: Workspace, collected: Collected, cells: Iterable[Compared]) -> Values:
@@ -108,8 +93,10 @@ def values_of(workspace: Workspace, collected: Collected, cells: Iterable[Compar
         of = collected if own else read(workspace, name)
         values.axes[name] = of.keys[1:]
         for rounds, metrics in by_rounds.items():
-            frame_of = _selected if rounds == SELECTED else functools.partial(_over_rounds, rounds=rounds)
-            values.frames[name, rounds] = frame_of(workspace, of, [*metrics])
+            if rounds == SELECTED:
+                values.frames[name, rounds] = _selected(workspace, of, [*metrics])
+            else:
+                values.frames[name, rounds] = _over_rounds(workspace, of, [*metrics], rounds)
     return values
 
 
@@ -117,57 +104,37 @@ def _selected(workspace: Workspace, collected: Collected, metrics: list[str]) ->
     """Every planned run as tables show it, with those that are late; relative metrics as the table that has
     them.
     """
-    tables = collected.experiment.tables.values()
+    rule, tables = collected.protocol.select, collected.experiment.tables.values()
     against = {metric: table.against for table in tables for metric in table.metrics}
-
-    def run_values(metrics: list[str], late: bool) -> pd.DataFrame:
-        bases = dict.fromkeys(against.get(metric, "") for metric in metrics)
-        frames = [
-            of_runs(
-                workspace, collected, collected.protocol.select, Table(metrics=names, against=base), late=late
-            )
-            for base in bases
-            for names in [[metric for metric in metrics if against.get(metric, "") == base]]
-        ]
-        return pd.concat([frames[0], *(frame.drop(columns=collected.keys) for frame in frames[1:])], axis=1)
-
-    frame = run_values(metrics, late=True)
-    reached = [metric for metric in metrics if column(metric).kind in REACHED]
-    if reached:
-        shown = run_values(reached, late=False)
-        for metric in reached:
-            frame[_late(metric)] = frame[metric].notna() & shown[metric].isna()
+    frame = collected.runs[collected.keys].copy()
+    for base in dict.fromkeys(against.get(metric, "") for metric in metrics):
+        names = [metric for metric in metrics if against.get(metric, "") == base]
+        table = Table(metrics=names, against=base)
+        frame[names] = of_runs(workspace, collected, rule, table, late=True)[names]
+        if reached := [metric for metric in names if column(metric).kind in REACHED]:
+            shown = of_runs(workspace, collected, rule, Table(metrics=reached, against=base))
+            for metric in reached:
+                frame[f"{LATE}: {metric}"] = frame[metric].notna() & shown[metric].isna()
     return frame
-
-
-def _late(metric: str) -> str:
-    """The column of frames that says which runs are late."""
-    return f"{LATE}: {metric}"
 
 
 def _over_rounds(workspace: Workspace, collected: Collected, metrics: list[str], rounds: str) -> pd.DataFrame:
     """Every planned run; rounds: as a claim declares them (fedshift.experiments.schema.Claim)."""
-    frame = _by_round(workspace, collected, metrics)
-    if at := re.fullmatch(r"round (\d+)", rounds):
-        chosen = frame[frame["round"] == int(at[1])]
-    else:
-        curve = frame.sort_values("round").groupby(collected.keys, dropna=False)[metrics]
-        chosen = (curve.mean() if rounds == "mean" else curve.agg(_fluctuation)).reset_index()
-    values = chosen[[*collected.keys, *metrics]]
-    return collected.runs[collected.keys].merge(values, on=collected.keys, how="left")
 
+    def fluctuation(curve: pd.Series[float]) -> float:
+        """The standard deviation (n) of the steps of a curve; NaN of fewer than two steps."""
+        return float(curve.diff().std(ddof=0)) if len(curve) > 2 else math.nan
 
-def _by_round(workspace: Workspace, collected: Collected, metrics: list[str]) -> pd.DataFrame:
-    """The metrics after each evaluated round, and what methods recorded after each round."""
     own = {metric: column(metric) for metric in metrics}
     frame = curves(collected, [metric for metric, one in own.items() if one.kind == "quantity"])
     for metric, one in own.items():
         if one.kind == "recorded":
             numbers = recorded_by_round(workspace, collected, one.name).rename(columns={VALUE: metric})
             frame = frame.merge(numbers, on=[*collected.keys, "round"], how="outer")
-    return frame
-
-
-def _fluctuation(curve: pd.Series[float]) -> float:
-    """The standard deviation (n) of the steps of a curve; NaN of fewer than two steps."""
-    return float(curve.diff().std(ddof=0)) if len(curve) > 2 else math.nan
+    if at := re.fullmatch(r"round (\d+)", rounds):
+        chosen = frame[frame["round"] == int(at[1])]
+    else:
+        curve = frame.sort_values("round").groupby(collected.keys, dropna=False)[metrics]
+        chosen = (curve.mean() if rounds == "mean" else curve.agg(fluctuation)).reset_index()
+    values = chosen[[*collected.keys, *metrics]]
+    return collected.runs[collected.keys].merge(values, on=collected.keys, how="left")

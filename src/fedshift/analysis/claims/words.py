@@ -1,91 +1,17 @@
-"""Comparisons and sentences in words: statements, claims.csv, lines of pages, and footnotes."""
-
-from __future__ import annotations
+"""Comparisons and sentences in words: claims.csv, lines of pages, and footnotes."""
 
 import functools
 import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 
-from fedshift.analysis.claims.comparison import Comparison, Sum
-from fedshift.analysis.page import PLAIN
+from fedshift.analysis.claims.judge import Difference, Verdict
 from fedshift.analysis.verdicts import OUTCOMES
 from fedshift.common.files import read_rows
-from fedshift.experiments.schema import SELECTED, Compared
 from fedshift.storage.workspace import Workspace
-
-if TYPE_CHECKING:
-    from fedshift.analysis.claims.judge import Difference, Verdict  # which writes its sides in these words
-
-
-def statement(comparison: Comparison, home: str) -> str:
-    """A claim in a line, "hfedf > each of 5, ood, d 1"; home: the experiment that tests it, which goes
-    without saying.
-    """
-    shared = _Shared(comparison, home)
-    left, right = (list(dict.fromkeys(map(shared.side, of))) for of in zip(*comparison.pairs, strict=True))
-    several = "the best of" if comparison.one_is_enough else "each of"
-    sides = [
-        of[0] if len(of) == 1 else f"{word} {len(of)}" for of, word in ((left, "each of"), (right, several))
-    ]
-    return ", ".join([f"{sides[0]} {comparison.relation} {sides[1]}", *shared.words])
-
-
-def pair_names(comparison: Comparison, home: str) -> list[str]:
-    """What each pair is called: its right side, and its left where there are several."""
-    sides = side_names(comparison, home)
-    several = len({left for left, _ in sides}) > 1
-    return [f"{left} and {right}" if several else right for left, right in sides]
-
-
-def side_names(comparison: Comparison, home: str) -> list[tuple[str, str]]:
-    """What both sides of each pair are called."""
-    shared = _Shared(comparison, home)
-    return [(shared.side(left), shared.side(right)) for left, right in comparison.pairs]
-
-
-class _Shared:
-    """What all cells of a comparison have in common, and how what is left calls them."""
-
-    def __init__(self, comparison: Comparison, home: str) -> None:
-        cells = comparison.cells
-        first = cells[0]
-        self.home = home
-        self.where = {
-            axis: value
-            for axis, value in first.where.items()
-            if all(cell.where.get(axis) == value for cell in cells)
-        }
-        self.metric = first.metric if len({cell.metric for cell in cells}) == 1 else ""
-        self.rounds = first.rounds if len({cell.rounds for cell in cells}) == 1 else ""
-        values = [_value(axis, value) for axis, value in self.where.items()]
-        rounds = [self.rounds] if self.rounds not in ("", SELECTED) else []
-        self.words = [*filter(None, [self.metric]), *values, *rounds]
-
-    def side(self, side: Sum) -> str:
-        parts = [
-            ("- " if factor < 0 else "+ " if place else "") + self._cell(cell)
-            for place, (factor, cell) in enumerate(side.terms)
-        ]
-        return " ".join(parts) or f"{side.constant:g}"
-
-    def _cell(self, cell: Compared) -> str:
-        own = [_value(axis, value) for axis, value in cell.where.items() if axis not in self.where]
-        own += [] if self.metric else [cell.metric]
-        own += [] if self.rounds else [cell.rounds]
-        own += [] if cell.experiment == self.home else [cell.experiment]
-        word = "range of " * bool(cell.range) + "peak of " * bool(cell.peak)
-        row = word + ", ".join([cell.row, *cell.range, *cell.peak])
-        return f"{row} ({', '.join(own)})" if own else row
-
-
-def _value(axis: str, value: object) -> str:
-    """A value with its axis, where it does not speak for itself."""
-    return str(value) if axis in PLAIN else f"{axis.rpartition('.')[2]} {value}"
-
 
 RULE = (
     "Comparisons: differences in points, left less right, between runs at the same target, seed and other "
@@ -126,19 +52,16 @@ def table(verdicts: Sequence[Verdict]) -> pd.DataFrame:
 
 def lines(verdicts: Sequence[Verdict]) -> list[tuple[str, ...]]:
     """One line of text per claim, for pages."""
-    return [
-        (
-            verdict.claim,
-            verdict.statement,
-            _printed(verdict),
-            verdict.on_print.word,
-            verdict.verdict,
-            compared([difference.seeds for difference in verdict.differences])
-            + "; ".join(dict.fromkeys(map(in_words, verdict.differences))),
-            verdict.text,
-        )
-        for verdict in verdicts
-    ]
+    listed: list[tuple[str, ...]] = []
+    for verdict in verdicts:
+        printed, said = "", verdict.on_print
+        if said.word != "not printed":
+            printed = f"{'orientation: ' if verdict.differs else ''}{said.difference:+.1f}"
+        ours = compared([difference.seeds for difference in verdict.differences])
+        ours += "; ".join(dict.fromkeys(map(in_words, verdict.differences)))
+        line = (verdict.claim, verdict.statement, printed, said.word, verdict.verdict, ours, verdict.text)
+        listed.append(line)
+    return listed
 
 
 def compared(seeds: Collection[int]) -> str:
@@ -170,54 +93,38 @@ def footnotes(verdicts: Sequence[Verdict]) -> list[str]:
 class Sentence(NamedTuple):
     """A row of reference/claims_groups.csv: what a paper says of many comparisons at once, and how many of
     them have each of OUTCOMES here; `others`: those that are not tested here, or not on the paper's
-    experiment.
+    experiment; `said`: of how many the paper says it, "all 6", "most of 4".
     """
 
     claim: str
     paper: str
     items: str
-    quantifier: str
+    said: str
     comparisons: int
     text: str
     counts: dict[str, int]
-
-    @property
-    def others(self) -> int:
-        return self.comparisons - sum(self.counts.values())
-
-    @property
-    def said(self) -> str:
-        """ "all 6", "most of 4": of how many the paper says it."""
-        return f"{self.quantifier} {'' if self.quantifier == 'all' else 'of '}{self.comparisons}"
+    others: int
 
 
 def sentences(workspace: Workspace, outcomes: Mapping[str, str]) -> list[Sentence]:
     """The sentences that claim these comparisons (id -> word), in the order of the reference."""
-    members: dict[str, list[str]] = {}
+    members: dict[str, Counter[str]] = {}
     for claim, word in outcomes.items():
-        members.setdefault(claim.rpartition(".")[0], []).append(word)
-    return [
-        Sentence(
-            name, row["paper"], row["items"], row["quantifier"], int(row["comparisons"]), row["text"],
-            {word: Counter(members[name])[word] for word in OUTCOMES},
-        )
-        for name, row in listed(workspace).items()
-        if name in members
-    ]  # fmt: skip
+        members.setdefault(claim.rpartition(".")[0], Counter())[word] += 1
+    found = []
+    for name, row in listed(workspace).items():
+        if name in members:
+            n, counts = int(row["comparisons"]), {str(word): members[name][word] for word in OUTCOMES}
+            said = f"{row['quantifier']} {'' if row['quantifier'] == 'all' else 'of '}{n}"
+            others = n - sum(counts.values())
+            found.append(Sentence(name, row["paper"], row["items"], said, n, row["text"], counts, others))
+    return found
 
 
 def sentence_lines(workspace: Workspace, verdicts: Sequence[Verdict]) -> list[tuple[str, ...]]:
     """One line of text per sentence of which an experiment tests a comparison, for pages."""
-    return [
-        (
-            one.claim,
-            one.said,
-            *(str(one.counts[word]) for word in OUTCOMES),
-            str(one.others),
-            one.text,
-        )
-        for one in sentences(workspace, {verdict.claim: verdict.verdict for verdict in verdicts})
-    ]
+    found = sentences(workspace, {verdict.claim: verdict.verdict for verdict in verdicts})
+    return [(one.claim, one.said, *map(str, one.counts.values()), str(one.others), one.text) for one in found]
 
 
 @functools.cache
@@ -243,12 +150,6 @@ def in_words(difference: Difference) -> str:
     if math.isnan(difference.low):
         return f"{mean}, {seeds} seeds{left_out}: the same in each, so no interval"
     return f"{mean} [{difference.low:+z.1f}, {difference.high:+z.1f}], {seeds} seeds{left_out}"
-
-
-def _printed(verdict: Verdict) -> str:
-    if not math.isnan(verdict.orientation):
-        return f"orientation: {verdict.orientation:+.1f}"
-    return "" if math.isnan(verdict.printed) else f"{verdict.printed:+.1f}"
 
 
 def _listed(pairs: dict[str, float]) -> str:
