@@ -19,12 +19,10 @@ SCOPE = (
     "models",
     "federation",
     "evaluations",
-    "analysis/quantities/select.py",
-    "analysis/claims/__init__.py",
-    "analysis/verdicts/judge.py",
+    "analysis/quantities.py",
     "analysis/claims/judge.py",
     "analysis/tables.py",
-    "analysis/verdicts/rule.py",
+    "analysis/verdicts.py",
 )
 ARITHMETIC = ("Add", "Sub", "Mul", "Div", "FloorDiv", "Mod", "Pow")
 BITS = ("BitOr", "BitAnd", "BitXor")

@@ -23,7 +23,7 @@ from fedshift.experiments.expand import planned as declared
 from fedshift.experiments.load import load
 from fedshift.experiments.schema import Experiment
 from fedshift.experiments.task import place
-from fedshift.federation.records import SCHEMA, STATISTICS
+from fedshift.federation.records import ADAPTED, SCHEMA, STATISTICS
 from fedshift.planning import planfile
 from fedshift.spec import Method
 from fedshift.storage.rundir import RunDirectory, State, Summary, rounds_trained
@@ -200,11 +200,10 @@ def _records(workspace: Workspace, use: Use) -> pa.Table:
     run = workspace.run_at(use.directory)
     if not use.adaptation:
         return of_run(run)
-    from fedshift.evaluations._adaptation import AFTER
     from fedshift.evaluations.base import read as read_result
 
     table, _ = read_result(_adapted(run, use, run.summary() or {}))
-    return table.filter(pc.equal(table["stage"], AFTER))
+    return table.filter(pc.equal(table["stage"], ADAPTED))
 
 
 def _statistics(workspace: Workspace, use: Use) -> pa.Table:

@@ -13,6 +13,7 @@ import functools
 import json
 import math
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -28,15 +29,17 @@ from fedshift.common.errors import FedshiftError
 from fedshift.common.files import atomic_path
 from fedshift.common.parquet import read_parquet
 from fedshift.common.registry import get
-from fedshift.evaluations._adaptation import AFTER
-from fedshift.evaluations.base import Evaluation
-from fedshift.evaluations.base import read as read_result
-from fedshift.evaluations.base import write as write_result
 from fedshift.experiments.schema import Experiment
 from fedshift.experiments.task import Task, place
 from fedshift.experiments.validate import asked_for
+from fedshift.federation.records import ADAPTED
 from fedshift.storage.rundir import Failure, State, Summary
 from fedshift.storage.workspace import Workspace, found
+
+if TYPE_CHECKING:
+    from fedshift.evaluations.base import Evaluation
+
+# fedshift.evaluations.base, which imports torch, is imported where a result is read: tables ask for few.
 
 
 def gather(
@@ -46,6 +49,8 @@ def gather(
 
     results: each run with the file of its result.
     """
+    from fedshift.evaluations.base import read as read_result
+
     kind: type[Evaluation] = get("evaluations", task.evaluation)
     path = workspace.evaluated(experiment.name) / f"{label}.parquet"
     digests = [use.name.partition("-")[0] for use, _ in results]
@@ -112,6 +117,8 @@ def restore(workspace: Workspace) -> int:
     """Write the directories of collected runs that are not here, failed ones with their reasons, and results
     of evaluations; return how many finished runs.
     """
+    from fedshift.evaluations.base import write as write_result
+
     summaries: dict[str, Summary] = {}
     failures: dict[str, Failure] = {}
     for stamp in workspace.packs():
@@ -150,6 +157,6 @@ def _write(collected: Path, files: dict[str, Path]) -> None:
     left = dict(files)
     for owner, table in by_run(collected) if left and collected.exists() else ():
         digest = owner["digest"]
-        if digest in left and table["stage"][0].as_py() != AFTER:
+        if digest in left and table["stage"][0].as_py() != ADAPTED:
             with atomic_path(left.pop(digest)) as temporary:
                 pq.write_table(table, temporary, compression="zstd")

@@ -16,12 +16,12 @@ from fedshift.evaluations.base import Evaluation, Row, Trained
 from fedshift.federation.evaluate import evaluate
 from fedshift.federation.evaluator import TARGET
 from fedshift.federation.layout import Layout, Network
-from fedshift.federation.records import KEYS, SCHEMA
+from fedshift.federation.records import ADAPTED, KEYS, SCHEMA
 from fedshift.spec.block import MOST
 
 Batches = Callable[[int], Iterator[Tensor]]
 BatchSize = Annotated[int, Field(ge=2, le=MOST)]  # a batch of a single image is left out
-BEFORE, AFTER = "post_agg", "adapted"  # stages
+BEFORE = "post_agg"  # the stage of a model that ADAPTED is made of
 
 
 class Adaptation(Evaluation):
@@ -49,7 +49,7 @@ class Adaptation(Evaluation):
         for row in models:
             self.adapt(run.network.bind(row), run.layout, functools.partial(unlabelled, run, index))
         after = _tested(run, models, index)
-        for stage, values in ((BEFORE, before), (AFTER, after)):
+        for stage, values in ((BEFORE, before), (ADAPTED, after)):
             key = run.round, stage, "global", 0, TARGET, "target"
             for metric, value in values.items():
                 measured = {"metric": metric, "value": value, "n": len(index), "time": time.time()}
@@ -58,9 +58,11 @@ class Adaptation(Evaluation):
     @staticmethod
     def line(table: pa.Table) -> str:
         records = {(row["stage"], row["metric"]): row for row in table.to_pylist()}
-        pairs = {metric: (records[BEFORE, metric], records[AFTER, metric]) for metric in ("accuracy", "loss")}
+        pairs = {
+            metric: (records[BEFORE, metric], records[ADAPTED, metric]) for metric in ("accuracy", "loss")
+        }
         changes = (f"{metric} {a['value']:.4f} -> {b['value']:.4f}" for metric, (a, b) in pairs.items())
-        return f"{records[AFTER, 'loss']['n']} images: {', '.join(changes)}"
+        return f"{records[ADAPTED, 'loss']['n']} images: {', '.join(changes)}"
 
 
 def unlabelled(run: Trained, index: Tensor, size: int) -> Iterator[Tensor]:

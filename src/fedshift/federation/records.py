@@ -164,6 +164,7 @@ Tested = tuple[str, str]  # (model, stage), as records name them
 LOCAL: Tested = ("personal", "post_train")  # each client's own model, right after its local training
 PERSONALISED: Tested = ("personal", "post_agg")  # what the server, after aggregation, has for each client
 GLOBAL: Tested = ("global", "post_agg")  # the aggregated model, one for all
+ADAPTED = "adapted"  # stage of a model that an evaluation has adapted to the held-out images
 
 
 def reported(tested: Collection[Tested]) -> Tested:
