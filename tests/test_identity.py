@@ -117,10 +117,10 @@ def test_the_fingerprint_is_of_the_method_and_the_model() -> None:
         ("return moved / lr_sum - c", "return moved / lr_sum - c  # a comment"),
         ('"""The gradient [P] of a local step', '"""A gradient [P] of a local step'),
         ("def grad(self, C: Client, g: Tensor) -> None:", 'def grad(self, C: "Client", g) -> object:'),
-        ("import Server, mean\n", "import Server, mean  # moved below\n\nif TYPE_CHECKING:\n    from typing import Any\n"),
+        ("Slot, equation, mean\n", "Slot, equation, mean  # moved below\n\nif TYPE_CHECKING:\n    from typing import Any\n"),
         ("        average, W = mean", "        from fedshift.federation.mean import mean\n        average, W = mean"),
-        ("from fedshift.federation.server import", "from fedshift.federation.averages import"),
-        ("from fedshift.federation.state import Slot\n", ""),
+        ("from fedshift.federation.method import", "from fedshift.federation.averages import"),
+        ("from typing import Any, Literal\n", ""),
     ],
     ids=["comment", "docstring", "annotation", "guard", "helper", "renamed", "left out"],
 )  # fmt: skip

@@ -7,8 +7,9 @@ may be of another experiment than the claim's left side. The others are declared
 import functools
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from fedshift.analysis.comparable import FREE, UNIT, compare, margin
 from fedshift.analysis.coverage import Number, numbers
@@ -28,13 +29,19 @@ from fedshift.storage.workspace import Workspace
 @dataclass(frozen=True)
 class Comparison:
     """A claim (a row of reference/claims.csv): each pair of its left and a right side, the margin of "~",
-    ">=" and "<=" (in the unit of the metric), and in what the runs differ from the paper's.
+    ">=" and "<=" (in the unit of the metric), and what says in which settings the runs differ from the
+    paper's: only runs are asked for them, and resolving takes seconds.
     """
 
     claim: Mapping[str, str]
     pairs: list[tuple[Sum[Compared], Sum[Compared]]]
     margin: float
-    differs: list[str]
+    settings: Callable[[], Iterable[str]]
+
+    @functools.cached_property
+    def differs(self) -> tuple[str, ...]:
+        """In which settings the runs differ from the paper's."""
+        return tuple(dict.fromkeys(self.settings()))
 
     @property
     def relation(self) -> str:
@@ -96,12 +103,16 @@ def generated(
     for name, printed in derived.items():
         cells = {uid: known[uid] for side in printed for _, uid in side.terms}
         if all(number.places for number in cells.values()):
-            differs = dict.fromkeys(
-                text for number in cells.values() for text in number.places[0].differs if text != UNIT
-            )  # a claim may compare with the row that ratios are to: its own is 1
             left, *right = (_sum(workspace, side, cells) for side in printed)
             bound = _margin(workspace, rows[name], left, printed[1])
-            yield Comparison(rows[name], [(left, other) for other in right], bound, [*differs])
+            yield Comparison(
+                rows[name], [(left, other) for other in right], bound, partial(_differs, cells.values())
+            )
+
+
+def _differs(numbers: Iterable[Number]) -> Iterator[str]:
+    """A claim may compare with the row that ratios are to, whose own is 1."""
+    return (text for number in numbers for text in number.places[0].differs if text != UNIT)
 
 
 def declared(workspace: Workspace, experiment: Experiment) -> Iterator[Comparison]:
@@ -118,11 +129,9 @@ def declared(workspace: Workspace, experiment: Experiment) -> Iterator[Compariso
         row = paper_claim(workspace, name, where)
         left, right = compared(row, experiment, claim, where)
         cells = [side for side in (*left, *right) if isinstance(side, Compared)]
-        differs = changes(workspace, experiment, row, claim, cells)
         pairs = [*itertools.product(map(as_sum, left), map(as_sum, right))]
-        yield Comparison(
-            row, pairs, points(workspace, row) if claim.margin is None else claim.margin, differs
-        )
+        bound = points(workspace, row) if claim.margin is None else claim.margin
+        yield Comparison(row, pairs, bound, partial(changes, workspace, experiment, row, claim, cells))
 
 
 def changes(
