@@ -4,6 +4,7 @@ import pytest
 
 from fedshift.analysis.clients import last_recorded
 from fedshift.analysis.figures.base import Plot
+from fedshift.analysis.figures.draw import svg
 from fedshift.analysis.figures.embeddings import Embeddings
 from fedshift.spec.block import params
 from tests.analysis.conftest import Project
@@ -38,7 +39,9 @@ RIGHT = {
 
 
 def test_after_the_last_round_a_dot_for_each_client_and_seed(project: Project) -> None:
-    assert ends(drawn(project, OF)) == RIGHT
+    plot = drawn(project, OF)
+    assert ends(plot) == RIGHT and "held out: a" in plot.text
+    assert svg(plot).startswith("<?xml")  # the names of its columns were once those of a pivot, and stopped the drawer
 
 
 def test_over_rounds_a_line_for_each_seed(project: Project) -> None:
