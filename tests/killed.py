@@ -10,6 +10,7 @@ import torch
 
 from fedshift.common import tensors
 from fedshift.federation import checkpoint
+from fedshift.federation.evaluator import Evaluator
 from fedshift.federation.loop import Federation
 from fedshift.spec import parse
 from fedshift.spec.resolve import resolve
@@ -47,15 +48,17 @@ def half(_: Any, path: Path, metadata: Any) -> None:
 
 def main(root: str, spec: str, how: str, place: str) -> None:
     if how == "client":
-        after_calls(Federation, "_train", int(place))
+        after_calls(Federation, "_train_client", int(place))
     elif how == "round":
-        after_calls(Federation, "_aggregate", int(place))
+        after_calls(
+            Evaluator, "inactive", int(place) + 1
+        )  # once before the first round, then at each aggregation
     elif how == "checkpoint":
         after_calls(tensors, "save_file", int(place), half)
     elif how == "segment":
         after_calls(checkpoint, "write_bytes", int(place))
     elif how == "sigterm":
-        after_calls(Federation, "_train", int(place), death=term)
+        after_calls(Federation, "_train_client", int(place), death=term)
     seconds = (
         3600 if how == "sigterm" else 0
     )  # then no checkpoint is there but the one that the signal asks for

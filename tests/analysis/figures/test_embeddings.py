@@ -41,7 +41,9 @@ RIGHT = {
 def test_after_the_last_round_a_dot_for_each_client_and_seed(project: Project) -> None:
     plot = drawn(project, OF)
     assert ends(plot) == RIGHT and "held out: a" in plot.text
-    assert svg(plot).startswith("<?xml")  # the names of its columns were once those of a pivot, and stopped the drawer
+    assert svg(plot).startswith(
+        "<?xml"
+    )  # the names of its columns were once those of a pivot, and stopped the drawer
 
 
 def test_over_rounds_a_line_for_each_seed(project: Project) -> None:
