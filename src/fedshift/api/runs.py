@@ -18,6 +18,8 @@ from fedshift.api._arguments import Root, plain, release, say, settings_of
 from fedshift.api._arguments import workspace as workspace_of
 from fedshift.common.errors import FedshiftError
 from fedshift.common.parquet import read_parquet
+from fedshift.deploy.export import export
+from fedshift.deploy.predictor import Images, Of, Predictions, Predictor, predictor
 from fedshift.evaluations.base import read
 from fedshift.experiments.column import measured_on_clients
 from fedshift.experiments.declare import PROTOCOL, spec_of
@@ -104,6 +106,42 @@ class Run:
         after = found[found.index == self.round(select)]
         values = {where: 100 * float(after[where].iloc[0]) for where in ("id", "ood")}
         return {where: value for where, value in values.items() if value == value}
+
+    def model(self, of: Of = "unseen", *, select: Select = "last", member: int | None = None) -> Predictor:
+        """The trained network with its preprocessing, an `nn.Module` in eval mode: uint8 RGB images
+        [B, 3, px, px] to probabilities [B, C]. Needs the run's directory alone.
+
+        of: "unseen", the model that the method gives to a domain that no client has; or a client, by number
+            or domain
+        select: of which round: "last", "best_first" or "best_later"
+        member: of several models for an unseen domain this one; by default their probabilities are averaged
+        Raises FedshiftError for a run without weights and an unknown client.
+
+        >>> run = fedshift.run("fedavg", "digits", "ink", rounds=2)
+        >>> run.model()(torch.zeros(5, 3, 32, 32, dtype=torch.uint8)).shape
+        torch.Size([5, 10])
+        """
+        return predictor(self.directory, of, select=select, member=member)
+
+    def predict(self, images: Images, of: Of = "unseen", *, select: Select = "last") -> Predictions:
+        """`labels` and `probabilities` of new images: paths of files, PIL images, arrays [n, h, w, 3] or
+        tensors [n, 3, h, w] of uint8, or of floats in [0, 1]; of any size, resized as in training.
+
+        >>> run = fedshift.run("fedavg", "digits", "ink", rounds=2)
+        >>> found = run.predict(fedshift.load_data("digits").images[:3])
+        >>> len(found.labels), found.probabilities.shape
+        (3, (3, 10))
+        """
+        return self.model(of, select=select).predict(images)
+
+    def export(
+        self, folder: str | os.PathLike[str], formats: Sequence[str] = ("torchscript",), of: Of = "unseen",
+        *, select: Select = "last",
+    ) -> list[Path]:  # fmt: skip
+        """Write the model as "torchscript", "onnx" or "safetensors" with its card into `folder`; return the
+        paths. Raises FedshiftError for ONNX without its packages (`pip install "fedshift[onnx]"`).
+        """
+        return export(self.directory, self.model(of, select=select), Path(folder), formats)
 
 
 def run(

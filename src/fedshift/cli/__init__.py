@@ -24,6 +24,8 @@ VERBS = {
     "status": "Count finished, running, failed, interrupted and missing runs.",
     "train": "Train planned runs, each once.",
     "evaluate": "Compute from the kept weights of finished runs: confusions, features, adapted models.",
+    "predict": "Predict the classes of new images with the trained network of a run.",
+    "export-model": "Export the trained network of a run: TorchScript, ONNX or safetensors.",
     "collect": "Gather the metrics of an experiment's runs.",
     "tune": "Choose an experiment's settings by validation, from the runs of its tuning.",
     "table": "Write an experiment's tables.",
@@ -39,7 +41,9 @@ VERBS = {
     "scorecard": "Count printed numbers, comparisons and sentences by verdict, for every paper, on one page.",
 }
 
-SHOWING = ("table", "rank", "export", "figure", "report")  # in one module, as each is a few lines
+MODULES = dict.fromkeys(("table", "rank", "export", "figure", "report"), "results") | {
+    "export-model": "predict"
+}
 
 
 class Verbs(click.Group):
@@ -51,8 +55,9 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
             return None
-        place, name = ("results", cmd_name) if cmd_name in SHOWING else (cmd_name, "command")
-        command: click.Command = getattr(importlib.import_module(f"fedshift.cli.{place}"), name)
+        name = cmd_name.replace("-", "_") if cmd_name in MODULES else "command"
+        module = importlib.import_module(f"fedshift.cli.{MODULES.get(cmd_name, cmd_name)}")
+        command: click.Command = getattr(module, name)
         return command
 
     def resolve_command(

@@ -88,12 +88,7 @@ class ImageTree(Dataset):
         return self._locate(raw, path).read_bytes()
 
     def image(self, raw: Path, path: str) -> Image.Image:
-        with Image.open(self._locate(raw, path), formats=FORMATS) as file:
-            if file.width * file.height > PIXELS:
-                raise ValueError(f"{file.width} x {file.height} pixels are more than {PIXELS:,}")
-            if file.mode in SIXTEEN_BIT:
-                raise ValueError(f"mode {file.mode} has more than 8 bits a channel: save it with 8")
-            return _opaque(ImageOps.exif_transpose(file))
+        return read_image(self._locate(raw, path))
 
     def index(self, raw: Path) -> pd.DataFrame:
         """As `Dataset.index`; `split` is of folders or lists, `group` numbers sets of byte-identical files.
@@ -219,6 +214,18 @@ class ImageTree(Dataset):
     def _names(self) -> dict[str, str]:
         ours = {_plain(name): name for name in (*self.domains, *self.classes, *self.passed_over)}
         return ours | {_plain(other): name for other, name in self.spellings.items()}
+
+
+def read_image(path: Path) -> Image.Image:
+    """The upright image of a file, mode RGB, in its own size. Raises OSError or ValueError with the reason
+    where it cannot be read.
+    """
+    with Image.open(path, formats=FORMATS) as file:
+        if file.width * file.height > PIXELS:
+            raise ValueError(f"{file.width} x {file.height} pixels are more than {PIXELS:,}")
+        if file.mode in SIXTEEN_BIT:
+            raise ValueError(f"mode {file.mode} has more than 8 bits a channel: save it with 8")
+        return _opaque(ImageOps.exif_transpose(file))
 
 
 def _opaque(image: Image.Image) -> Image.Image:

@@ -24,6 +24,17 @@ def assemble(spec: RunSpec, data: RunData, device: torch.device) -> tuple[Federa
 
     Raises FedshiftError where these weights are absent or changed.
     """
+    hashes, options = dict(data.hashes), dict[str, Any]()
+    if spec.model.init != "scratch":
+        with shapes_only():
+            plain = spec.model.build(len(data.classes), spec.data.input_px)
+        weights = read(plain, spec.model.init)
+        hashes["start"], options["start"] = weights.sha256, weights.start
+    return federation_of(spec, data, device, **options), hashes
+
+
+def federation_of(spec: RunSpec, data: RunData, device: torch.device, **options: Any) -> Federation:
+    """The Federation of a resolved spec as drawn; published weights may be given by `start`."""
 
     def build() -> Model:
         return spec.model.build(len(data.classes), spec.data.input_px)
@@ -32,14 +43,7 @@ def assemble(spec: RunSpec, data: RunData, device: torch.device) -> tuple[Federa
     augment = Augment(seen.augment, px, seen.input_px, seen.normalise)
     evaluate = Evaluate(px, seen.input_px, seen.normalise)
     samples = Samples(data.images, data.labels, augment, evaluate, evaluate.mean, evaluate.deviation, device)
-    hashes, options = dict(data.hashes), dict[str, Any]()
-    if spec.model.init != "scratch":
-        with shapes_only():
-            plain = build()
-        weights = read(plain, spec.model.init)
-        hashes["start"], options["start"] = weights.sha256, weights.start
-    federation = Federation(spec, spec.method.build(), build, samples, data.clients, data.targets, **options)
-    return federation, hashes
+    return Federation(spec, spec.method.build(), build, samples, data.clients, data.targets, **options)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,271 @@
+"""The trained network of a finished run as an ordinary PyTorch module, and its predictions on new images."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor, nn
+
+from fedshift.common.errors import FedshiftError, unknown
+from fedshift.data.augment import NORMALISE, constant, resize_weights
+from fedshift.data.dataset import Address
+from fedshift.data.load import RunData
+from fedshift.data.prepare import RESAMPLING
+from fedshift.data.tree import read_image
+from fedshift.evaluations.base import Kept
+from fedshift.federation.samples import ClientData
+from fedshift.models.base import Model
+from fedshift.spec import RunSpec, parse
+from fedshift.storage.rundir import RunDirectory
+from fedshift.training import weights
+from fedshift.training.assemble import federation_of
+
+CPU = torch.device("cpu")
+BATCH = 64  # images that pass through the network together
+Of = Literal["unseen"] | int | str
+Images = Sequence[Any] | NDArray[Any] | Tensor
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Which model of which run a predictor is.
+
+    digest, method, dataset: of the run; round: after which its weights were saved; of: "unseen", or the
+    client and its domains; model, stage, client: what records call it (fedshift.federation.records).
+    """
+
+    digest: str
+    method: str
+    dataset: str
+    round: int
+    of: str
+    model: str
+    stage: str
+    client: int
+
+
+class Predictor(nn.Module):
+    """A trained network with its preprocessing: uint8 images [B, 3, px, px] in RGB to probabilities [B, C].
+
+    Several networks (a method that gives a new domain every client's model): the mean of their probabilities.
+    Made in eval mode, in fp32, whatever the precision of the training.
+
+    networks: one for each member, of which each returns features and logits
+    px: side of the input in pixels; input_px: side that the networks see, resized to inside
+    normalise: a key of fedshift.data.augment.NORMALISE; classes: their names; origin: where it comes from
+    """
+
+    mean: Tensor
+    deviation: Tensor
+    resize: Tensor
+
+    def __init__(
+        self, networks: Sequence[Model], px: int, input_px: int, normalise: str, classes: Sequence[str],
+        origin: Origin,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.networks = nn.ModuleList(networks)
+        self.px, self.input_px, self.classes, self.origin = px, input_px, list(classes), origin
+        self.normalise = normalise
+        mean, deviation = (torch.tensor(values)[:, None, None] * 255 for values in NORMALISE[normalise])
+        self.register_buffer("mean", mean, persistent=False)
+        self.register_buffer("deviation", deviation, persistent=False)
+        if px != input_px:
+            start, length = constant((0.0,), CPU), constant((float(px),), CPU)
+            matrix = resize_weights(start, length, px, input_px)[0]
+            self.register_buffer("resize", matrix, persistent=False)
+        self.eval()
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Probabilities [B, C] of images [B, 3, px, px], uint8 or the same values as floats."""
+        x = images.float()
+        if self.px != self.input_px:
+            x = torch.matmul(self.resize.t(), torch.matmul(x, self.resize))
+        x = (x - self.mean) / self.deviation
+        logits = [network(x).logits.float() for network in self.networks]
+        return torch.stack([member.softmax(1) for member in logits]).mean(0)
+
+    def predict(self, images: Images, *, tick: Callable[[int], object] = lambda count: None) -> "Predictions":
+        """Labels and probabilities of images of any size, which are resized to squares as in training.
+
+        images: paths of files; arrays or tensors, one [n, h, w, 3], [n, h, w] or (tensors) [n, 3, h, w], or a
+            sequence of such images; uint8, or floats in [0, 1]; PIL images
+        tick: called with the number of images that are done
+        Raises FedshiftError for what is not an image, at its place or path.
+        """
+        batches = []
+        device = self.mean.device
+        for start in range(0, len(images), BATCH):
+            chunk = images[start : start + BATCH]
+            square = np.stack([self._square(image, start + place) for place, image in enumerate(chunk)])
+            with torch.inference_mode():
+                batches.append(self(torch.from_numpy(square).permute(0, 3, 1, 2).to(device)).cpu().numpy())
+            tick(len(chunk))
+        probabilities = np.concatenate(batches) if batches else np.empty((0, len(self.classes)), np.float32)
+        return Predictions(self.classes, probabilities)
+
+    def predict_files(
+        self, paths: Sequence[Path]
+    ) -> tuple[tuple[list[Path], list[str], list[list[float]]], list[FedshiftError]]:
+        """Of those files that can be read: paths, labels, probabilities; and an error for each other one."""
+        readable, images, errors = list[Path](), list[NDArray[np.uint8]](), list[FedshiftError]()
+        for path in paths:
+            try:
+                images.append(self._square(path, 0))
+            except FedshiftError as error:
+                errors.append(error)
+            else:
+                readable.append(path)
+        found = self.predict(images)
+        return (readable, found.labels, found.probabilities.tolist()), errors
+
+    def _square(self, image: Any, place: int) -> NDArray[np.uint8]:
+        """One image as the run's own were decoded: uint8 [px, px, 3]."""
+        if not isinstance(image, Image.Image):
+            image = opened(image) if isinstance(image, str | Path) else Image.fromarray(_rgb(image, place))
+        return np.asarray(
+            image.convert("RGB").resize((self.px, self.px), RESAMPLING["bilinear"], reducing_gap=None)
+        )
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """classes: their names [C]; probabilities: float32 [n, C], of which each row sums to 1."""
+
+    classes: list[str]
+    probabilities: NDArray[np.float32]
+
+    @property
+    def labels(self) -> list[str]:
+        """The most probable class of each image."""
+        return [self.classes[place] for place in self.probabilities.argmax(1)]
+
+    @property
+    def confidence(self) -> NDArray[np.float32]:
+        """Its probability [n]."""
+        return self.probabilities.max(1, initial=0.0)
+
+    def __len__(self) -> int:
+        return len(self.probabilities)
+
+
+def opened(path: str | Path) -> Image.Image:
+    """An image file, upright, in RGB. Raises FedshiftError, which names it, where it cannot be read."""
+    try:
+        return read_image(Path(path))
+    except Exception as error:  # a decoder may raise anything when a file is damaged
+        raise FedshiftError(
+            path, f"cannot be read as an image: {error}", "Replace it or leave it out."
+        ) from error
+
+
+def _rgb(image: Any, place: int) -> NDArray[np.uint8]:
+    """An array or tensor of one image as uint8 [h, w, 3]."""
+    array = image.detach().cpu().numpy() if isinstance(image, Tensor) else np.asarray(image)
+    if (
+        array.ndim == 3
+        and array.shape[0] in (1, 3)
+        and (isinstance(image, Tensor) or array.shape[2] not in (1, 3))
+    ):
+        array = array.transpose(1, 2, 0)
+    if array.ndim == 2 or (array.ndim == 3 and array.shape[2] == 1):
+        array = np.repeat(array.reshape(*array.shape[:2], 1), 3, axis=2)
+    where = f"image {place}"
+    if array.ndim != 3 or array.shape[2] != 3:
+        shape = tuple(array.shape)
+        raise FedshiftError(where, f"has the shape {shape}", "Give [h, w], [h, w, 3] or a tensor [3, h, w].")
+    if array.dtype == np.uint8:
+        return np.ascontiguousarray(array)
+    if array.dtype.kind != "f" or array.min() < 0 or array.max() > 1:
+        what = f"has values of type {array.dtype} from {array.min():g} to {array.max():g}"
+        raise FedshiftError(where, what, "Give uint8 (0 to 255), or floats from 0 to 1.")
+    return np.ascontiguousarray((array * 255).round().astype(np.uint8))
+
+
+def predictor(
+    run: RunDirectory, of: Of = "unseen", *, select: str = "last", member: int | None = None
+) -> Predictor:
+    """The trained network of a finished run with its preprocessing, from its directory alone: neither its
+    images nor its partition need be here.
+
+    of: "unseen", the model that the method gives to a domain that no client has; or a client, by its number
+        or, where it is the only one, by its domain: the model that tables test it with. Where the run did not
+        save that one (a client's own right after training, evaluation.keep: clients), the client's model
+        after the last aggregation
+    select: weights of the last round, or of the best by validation: "last", "best_first", "best_later"
+    member: of several models for an unseen domain this one alone
+    Raises FedshiftError for a run without weights, an unknown client and an unknown member.
+    """
+    summary = run.summary()
+    if summary is None:
+        raise FedshiftError(run.path, "is not finished", "Train it first; see: fedshift status --runs.")
+    spec = parse(summary["spec"], str(run.summary_file))
+    federation = federation_of(spec, _pictured(spec, summary), CPU)
+    restored = weights.restore(federation, run, summary, select)
+    kept = list(weights.models(federation, restored, [torch.zeros(1, dtype=torch.int64)]))
+    wanted, client, name = _chosen(kept, federation.evaluator.reported, of, summary, run)
+    if member is not None:
+        if not 0 <= member < len(wanted):
+            raise unknown(run.path, "member", member, range(len(wanted)))
+        wanted = [wanted[member]]
+    networks = []
+    for one in wanted:
+        network = federation.build()
+        tensors = dict(network.named_parameters()) | dict(network.named_buffers())
+        with torch.no_grad():
+            for entry in federation.layout.entries:
+                tensors[entry.name].copy_(entry.view(one.row))
+        networks.append(network)
+    seen = spec.data
+    origin = Origin(
+        digest=summary["digest"], method=summary["method"], dataset=str(Address(seen.dataset, seen.release)),
+        round=weights.round_of(summary, select), of=name, model=wanted[0].model, stage=wanted[0].stage,
+        client=client,
+    )  # fmt: skip
+    return Predictor(networks, seen.prepare.px, seen.input_px, seen.normalise, summary["classes"], origin)
+
+
+def _chosen(
+    kept: Iterable[Kept], reported: tuple[str, str], of: Of, summary: dict[str, Any], run: RunDirectory
+) -> tuple[list[Kept], int, str]:
+    """The models of `of`, the client of the records that test them, and what they are the models of."""
+    if of == "unseen":
+        found = [one for one in kept if any(client < 0 for client, *_ in one.sets)]
+        return found, -1, "unseen"
+    clients = {str(one["client"]): one for one in summary["clients"]}
+    by_domain: dict[str, list[str]] = {}
+    for number, facts in clients.items():
+        for domain in facts["domains"]:
+            by_domain.setdefault(domain, []).append(number)
+    numbers = [str(of)] if str(of) in clients else by_domain.get(str(of), [])
+    if len(numbers) > 1:
+        what = f"{len(numbers)} clients hold images of '{of}'"
+        raise FedshiftError(run.path, what, f"Give one by its number: {', '.join(numbers[:20])}.")
+    if not numbers:
+        raise unknown(run.path, "client", str(of), ["unseen", *clients, *by_domain])
+    (number,) = numbers
+    fitting = [one for one in kept if any(client == int(number) for client, *_ in one.sets)]
+    best = min(fitting, key=lambda one: ((one.model, one.stage) != reported, one.stage != "post_agg"))
+    return [best], int(number), f"client {number} ({', '.join(clients[number]['domains'])})"
+
+
+def _pictured(spec: RunSpec, summary: dict[str, Any]) -> RunData:
+    """Data of the shape of the run's, without its images: what restoring its weights needs."""
+    end, clients = 0, []
+    for facts in summary["clients"]:
+        parts = []
+        for split in ("train", "val", "test"):
+            count = max(1, facts[split])  # of no image a client's models would not be listed
+            parts.append(torch.arange(end, end + count))
+            end += count
+        clients.append(ClientData(*parts, tuple(facts["domains"])))
+    px = spec.data.prepare.px
+    images = torch.zeros(1, px, px, 3, dtype=torch.uint8).expand(end, px, px, 3)
+    nothing: list[Tensor] = []
+    labels = torch.zeros(end, dtype=torch.int64)
+    return RunData(images, labels, clients, nothing, nothing, summary["classes"], {}, {})
