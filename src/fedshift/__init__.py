@@ -1,6 +1,7 @@
 """fedshift: reproducible federated learning under domain shift.
 
-In Python: `load_data`, `run`, `load_run`, `evaluate`, `results` (docs/python.md), loaded when first used.
+In Python: `dataset`, `load_data`, `register`, `run`, `load_run`, `evaluate`, `results` (docs/python.md),
+loaded when first used.
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ from typing import TYPE_CHECKING, Any
 from fedshift.common.version import __version__
 
 if TYPE_CHECKING:
-    from fedshift.api import Data, Run, evaluate, load_data, load_run, results, run
+    from fedshift.api import Data, Run, dataset, evaluate, load_data, load_run, register, results, run
 
-__all__ = ["Data", "Run", "__version__", "evaluate", "load_data", "load_run", "results", "run"]
+__all__ = [
+    "Data", "Run", "__version__",
+    "dataset", "evaluate", "load_data", "load_run", "register", "results", "run",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -28,6 +28,12 @@ def fingerprint(*modules: str) -> str:
     return sha256("\n".join(sorted(map(_tree_hash, closure))))[:8]
 
 
+def forget() -> None:
+    """Read all files again: one has changed."""
+    for function in (fingerprint, _source, _tree_hash, _imports):
+        function.cache_clear()
+
+
 @functools.cache
 def _source(name: str) -> Path | None:
     try:

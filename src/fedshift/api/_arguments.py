@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fedshift.common import registry
 from fedshift.common.errors import FedshiftError
 from fedshift.data.dataset import Address, address
 from fedshift.storage.workspace import Workspace, project_folder
@@ -62,10 +63,11 @@ def say(text: str) -> None:
 
 def workspace(root: Root) -> Workspace:
     """The project at `root`, or around the present folder where None."""
-    if root is None and (found := project_folder()) != Path():
-        _tell(found.resolve())
-        return Workspace(found)
-    return Workspace(Path(root or ""))
+    folder = Path(root or "")
+    if root is None and (folder := project_folder()) != Path():
+        _tell(folder.resolve())
+    registry.use(folder)
+    return Workspace(folder)
 
 
 @functools.cache

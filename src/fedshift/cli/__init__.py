@@ -100,6 +100,7 @@ class Verbs(click.Group):
 @click.pass_context
 def main(ctx: click.Context, root: Path | None) -> None:
     """Federated learning under domain shift: published experiments beside their printed numbers."""
+    from fedshift.common import registry
     from fedshift.common.processes import spare_home
     from fedshift.storage.workspace import Workspace, project_folder
 
@@ -109,6 +110,7 @@ def main(ctx: click.Context, root: Path | None) -> None:
         root = found
     root = root or Path()
     spare_home(root)
+    registry.use(root)
     ctx.obj = Workspace(root)
 
 

@@ -1,6 +1,7 @@
 """Finds methods, models, data sets and so on by name, without importing another: one file or folder each.
 
-Other packages add theirs by an entry point in the group `fedshift.<kind>` that names the class.
+A project folder adds its own as files own/<kind>/<name>.py; other packages add theirs by an entry point in
+the group `fedshift.<kind>` that names the class.
 """
 
 import ast
@@ -9,6 +10,7 @@ import functools
 import importlib
 import importlib.util
 import inspect
+import sys
 import traceback
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -29,6 +31,36 @@ PACKAGES = {
 }
 
 
+OWN = "own"  # the folder of a project's own methods, models ..
+_project = Path()
+
+
+def use(project: Path) -> None:
+    """Find what the project folder `project` adds; by default that is the present folder."""
+    global _project
+    if project.absolute() != _project.absolute():
+        _project = project.absolute()
+        forget()
+
+
+def forget() -> None:
+    """Look again for what there is, and import it again: a file below own/ has changed."""
+    for function in (names, _local, _class):
+        function.cache_clear()
+    for name in [name for name in sys.modules if name == OWN or name.startswith(f"{OWN}.")]:
+        del sys.modules[name]
+    importlib.invalidate_caches()
+
+
+@functools.cache
+def _local(kind: str) -> dict[str, Path]:
+    """The files of a kind in the project folder, by name."""
+    files = sorted((_project / OWN / kind).glob("[a-z]*.py"))
+    if files and (root := str(_project.absolute())) not in sys.path:
+        sys.path.insert(0, root)
+    return {path.stem: path for path in files}
+
+
 @functools.cache
 def _plugins(kind: str) -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=f"fedshift.{kind}")}
@@ -45,17 +77,21 @@ def own(kind: str) -> tuple[str, ...]:
 
 @functools.cache
 def names(kind: str) -> tuple[str, ...]:
-    """All names of a kind ("methods"), sorted; raises FedshiftError for a plug-in with a name of ours."""
+    """All names of a kind ("methods"), sorted. Raises FedshiftError where two things have one name."""
+    what = "'{}' is a name of fedshift's own, and a run may mean one thing only"
     for taken in {*own(kind)} & {*_plugins(kind)}:
-        what = f"'{taken}' is a name of fedshift's own, and a run may mean one thing only"
         cure = f"Rename it in the group fedshift.{kind} of its package."
-        raise FedshiftError(_plugins(kind)[taken].value, what, cure)
-    return tuple(sorted({*own(kind), *_plugins(kind)}))
+        raise FedshiftError(_plugins(kind)[taken].value, what.format(taken), cure)
+    for taken in {*own(kind), *_plugins(kind)} & {*_local(kind)}:
+        raise FedshiftError(
+            _local(kind)[taken], what.format(taken), "Rename the file, and its class's `name`."
+        )
+    return tuple(sorted({*own(kind), *_plugins(kind), *_local(kind)}))
 
 
 def plugin_sources() -> list[Path]:
     """The files of all packages and modules that add something to this package, located without import."""
-    files: list[Path] = []
+    files = [path for kind in PACKAGES for path in _local(kind).values()]
     roots = {point.module.partition(".")[0] for kind in PACKAGES for point in _plugins(kind).values()}
     for spec in map(importlib.util.find_spec, sorted(roots)):
         if spec and (folders := spec.submodule_search_locations):
@@ -69,6 +105,8 @@ def module(kind: str, name: str, where: str = "registry") -> str:
     """The dotted name of the module that holds `name`; raises FedshiftError with the nearest valid name."""
     if name not in names(kind):
         raise unknown(where, kind.removesuffix("s"), name, names(kind), kind)
+    if name in _local(kind):
+        return f"{OWN}.{kind}.{name}"
     plugin = _plugins(kind).get(name)
     return plugin.module if plugin else f"{PACKAGES[kind]}.{name}"
 

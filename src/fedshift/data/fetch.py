@@ -153,7 +153,7 @@ def _take(dataset: Dataset, sources: Sequence[Path], raw: Path, skip_broken: boo
     with _unpacked(sources, raw) if sources[0].is_file() else contextlib.nullcontext(sources[0]) as folder:
         with _naming(origin):
             tree = dataset.root(folder).resolve()
-        if raw.exists() and not _same_files(raw.resolve(), tree):
+        if raw.exists() and not same_files(raw.resolve(), tree):
             cure = renamed(dataset.name, sources[0]) if dataset.open_releases else "Remove it first."
             raise FedshiftError(raw, f"exists already and is not {origin}", cure)
         raw.parent.mkdir(parents=True, exist_ok=True)
@@ -171,7 +171,7 @@ def _files(tree: Path) -> dict[Path, Path]:
     return {path.relative_to(tree): path for path in entries(tree) if path.is_file()}
 
 
-def _same_files(tree: Path, other: Path) -> bool:
+def same_files(tree: Path, other: Path) -> bool:
     """Whether two trees hold the same files; their bytes are compared where times of change differ."""
     files, others = _files(tree), _files(other)
     return tree == other or (

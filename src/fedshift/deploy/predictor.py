@@ -127,7 +127,7 @@ class Predictor(nn.Module):
     def _square(self, image: Any, place: int) -> NDArray[np.uint8]:
         """One image as the run's own were decoded: uint8 [px, px, 3]."""
         if not isinstance(image, Image.Image):
-            image = opened(image) if isinstance(image, str | Path) else Image.fromarray(_rgb(image, place))
+            image = opened(image) if isinstance(image, str | Path) else Image.fromarray(rgb(image, place))
         return np.asarray(
             image.convert("RGB").resize((self.px, self.px), RESAMPLING["bilinear"], reducing_gap=None)
         )
@@ -164,7 +164,7 @@ def opened(path: str | Path) -> Image.Image:
         ) from error
 
 
-def _rgb(image: Any, place: int) -> NDArray[np.uint8]:
+def rgb(image: Any, place: int) -> NDArray[np.uint8]:
     """An array or tensor of one image as uint8 [h, w, 3]."""
     array = image.detach().cpu().numpy() if isinstance(image, Tensor) else np.asarray(image)
     if (

@@ -1,5 +1,6 @@
 """What every network has: ordered named stages, a neck, a feature and a head."""
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from types import MappingProxyType
@@ -35,7 +36,7 @@ class Model(nn.Module):
     name: ClassVar[str]
     version: ClassVar[int] = 1
     min_px: ClassVar[int] = 1  # the smallest input side, pixels
-    indicator: ClassVar[str]  # the weight whose drift FedRD measures, in stage1
+    indicator: str  # the weight whose drift FedRD measures, in stage1
     weights: ClassVar[Mapping[str, str]] = MappingProxyType({})  # `init` -> published file
     pieces: ClassVar[Mapping[str, str]] = MappingProxyType({})  # our module -> what such a file calls it
     kaiming: ClassVar[Literal["fan_in", "fan_out"] | None] = None  # how convolutions start, with zero bias
@@ -96,3 +97,36 @@ class Model(nn.Module):
         """Features [B, F] and logits [B, C] of images [B, 3, px, px]; `after` as in `body`."""
         feature = self.neck(self.body(x, after))
         return Out(feature, self.head(feature))
+
+
+class AnyModule(Model):
+    """A network of any shape with the parts that methods need: all but its last linear layer is one stage.
+
+    A subclass names the `network`: an nn.Module that maps images [B, 3, h, w] to logits [B, C], and whose
+    last `nn.Linear` is the head. Methods that work on feature maps between stages need a `Model` instead.
+    Raises FedshiftError for a module without such a layer, or with another number of outputs.
+    """
+
+    network: ClassVar[Callable[..., nn.Module]]
+    counts: ClassVar[tuple[str, ...]] = ("classes", "num_classes", "n_classes")  # names of its argument
+
+    def __init__(self, classes: int, input_px: int, **params: Any) -> None:
+        super().__init__(classes, input_px, **params)
+        kind = type(self).network
+        taken = inspect.signature(kind).parameters
+        body = kind(**{name: classes for name in self.counts if name in taken})
+        linear = [(name, part) for name, part in body.named_modules() if isinstance(part, nn.Linear)]
+        where = f"model {self.name}"
+        if not linear or linear[-1][1].out_features != classes:
+            found = f"one of {linear[-1][1].out_features} outputs" if linear else "none"
+            cure = "Let its constructor take `classes`, and end it with nn.Linear(.., classes)."
+            raise FedshiftError(where, f"its last nn.Linear must have {classes} outputs: {found}", cure)
+        path, self.head = linear[-1]
+        body.set_submodule(path, nn.Identity())
+        self.stages, self.neck = nn.ModuleDict({"stage1": body}), nn.Flatten()
+        self.feature_dim = self.head.in_features
+        weights = [name for name, weight in body.named_parameters() if weight.dim() == 4]
+        weights += [name for name, weight in body.named_parameters() if weight.dim() > 1]
+        if not weights:
+            raise FedshiftError(where, "has no layer before the last one", "Give it a convolution.")
+        self.indicator = f"stages.stage1.{weights[0]}"

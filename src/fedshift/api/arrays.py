@@ -1,0 +1,153 @@
+"""`fedshift.dataset`: images from Python - arrays, tensors, torch Datasets - as a named release like any
+other.
+"""
+
+import re
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+from PIL import Image
+from tqdm import tqdm
+
+from fedshift.api._arguments import Root, say
+from fedshift.api._arguments import workspace as workspace_of
+from fedshift.common.errors import FedshiftError
+from fedshift.data import versions
+from fedshift.data.dataset import Address
+from fedshift.data.fetch import fetch, same_files
+from fedshift.deploy.predictor import rgb
+
+FOLDER = "folder"  # the data set of trees of the user's own
+WHERE = "fedshift.dataset"
+
+
+class Labelled(Protocol):
+    """A torch Dataset: image and label by place."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, place: int, /) -> tuple[Any, Any]: ...
+
+
+def dataset(
+    images: Sequence[Any] | NDArray[Any] | Labelled | Mapping[str, Labelled],
+    labels: Sequence[Any] | NDArray[Any] | None = None,
+    domains: Sequence[Any] | NDArray[Any] | None = None,
+    *,
+    name: str,
+    classes: Sequence[str] | None = None,
+    root: Root = None,
+) -> str:
+    """Make a release of images from Python, and return its address, "folder:NAME", which `run`, `load_data`
+    and the command line (`--data folder:NAME`) take.
+
+    The images are written as PNG files below data/raw/folder/NAME, listed with their hashes, and put under
+    DVC where that works; from there on it is a data set like any folder of images. Called again with the same
+    content, it changes nothing.
+
+    images: an array [n, h, w, 3] or [n, h, w], a tensor [n, 3, h, w], or a sequence of such images or of PIL
+        images; of uint8, or floats in [0, 1]. Or a torch Dataset of (image, label), or {domain: Dataset}
+    labels: a class for each image: a name, or its place among `classes`; None for Datasets
+    domains: the domain of each image; None for {domain: Dataset}
+    classes: names, for labels that are numbers. fedshift sorts classes by name
+    Raises FedshiftError for images, labels and domains of different lengths, for what is not an image, at its
+    place, and where NAME is taken by other images.
+
+    >>> images = np.random.default_rng(0).integers(0, 256, (60, 16, 16, 3), dtype=np.uint8)
+    >>> labels, domains = np.arange(60) % 2, np.repeat(["north", "south", "west"], 20)
+    >>> fedshift.dataset(images, labels, domains, name="noise", classes=["cat", "dog"])
+    'folder:noise'
+    """
+    workspace = workspace_of(root)
+    rows = list(_rows(images, labels, domains))
+    if not rows:
+        raise FedshiftError(WHERE, "there are no images", "Give one or more of each class.")
+    named = _named([label for _, label, _ in rows], classes)
+    raw = workspace.raw(FOLDER, name)
+    raw.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=raw.parent, prefix=".arrays-") as temporary:
+        tree = Path(temporary) / "tree"
+        for place, ((image, _, domain), label) in enumerate(
+            zip(tqdm(rows, "write", unit=" images", disable=None), named, strict=True)
+        ):
+            file = tree / _folder(domain, "domain") / _folder(label, "class") / f"{place:07d}.png"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            pixels = (
+                image.convert("RGB") if isinstance(image, Image.Image) else Image.fromarray(rgb(image, place))
+            )
+            pixels.save(file, compress_level=1)
+        if raw.exists() and not same_files(raw.resolve(), tree):
+            raise FedshiftError(
+                raw, "exists already and contains other images", "Choose another name=, or remove it."
+            )
+        made = not raw.exists()
+        if made:
+            tree.rename(raw)
+    fetch(workspace, FOLDER, name, say=say)
+    if not versions.obstacle(workspace.root):
+        say(versions.add(workspace.root, raw, made=made))
+    return str(Address(FOLDER, name))
+
+
+def _rows(images: Any, labels: Any, domains: Any) -> Iterable[tuple[Any, Any, Any]]:
+    """(image, label, domain) of each image."""
+    if isinstance(images, Mapping):
+        if labels is not None or domains is not None:
+            raise FedshiftError(WHERE, "a Dataset per domain names both", "Leave out labels and domains.")
+        for domain, each in images.items():
+            for place in range(len(each)):
+                image, label = each[place]
+                yield image, label, domain
+        return
+    if domains is None:
+        raise FedshiftError(
+            WHERE, "no domains are given", "Give domains=, one for each image, or {domain: Dataset}."
+        )
+    if labels is None:
+        if not hasattr(images, "__getitem__") or hasattr(images, "shape"):
+            raise FedshiftError(WHERE, "no labels are given", "Give labels=, one for each image.")
+        pairs = [images[place] for place in range(len(images))]
+        if any(not isinstance(pair, tuple | list) or len(pair) != 2 for pair in pairs):
+            raise FedshiftError(WHERE, "no labels are given", "Give labels=, or a Dataset of (image, label).")
+        images, labels = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    sizes = {"images": len(images), "labels": len(labels), "domains": len(domains)}
+    if len(set(sizes.values())) > 1:
+        told = ", ".join(f"{count} {what}" for what, count in sizes.items())
+        raise FedshiftError(
+            WHERE, f"of different lengths: {told}", "Give one label and one domain for each image."
+        )
+    yield from zip(images, labels, domains, strict=True)
+
+
+def _named(labels: Sequence[Any], classes: Sequence[str] | None) -> list[str]:
+    """The class of each label. Numbers without `classes` are padded with zeros, so that they sort as
+    numbers.
+    """
+    plain = [label.item() if hasattr(label, "item") else label for label in labels]
+    if all(isinstance(label, str) for label in plain):
+        if classes is not None and (other := {*plain} - {*classes}):
+            raise FedshiftError(
+                WHERE, f"labels that are not classes: {', '.join(sorted(other)[:9])}", "Add them to classes."
+            )
+        return plain
+    if not all(isinstance(label, int) and label >= 0 for label in plain):
+        raise FedshiftError(
+            WHERE, "labels are neither names nor whole numbers from 0", "Give one class per image."
+        )
+    most = max(plain)
+    if classes is None:
+        return [f"{label:0{len(str(most))}d}" for label in plain]
+    if most >= len(classes):
+        raise FedshiftError(WHERE, f"label {most} with {len(classes)} classes", "Name every class.")
+    return [classes[label] for label in plain]
+
+
+def _folder(name: Any, what: str) -> str:
+    """A domain's or class's name, which is the name of a folder."""
+    text = str(name.item() if hasattr(name, "item") else name)
+    if not re.fullmatch(r"[^/\\\0.\s][^/\\\0]*", text):
+        raise FedshiftError(WHERE, f"{what} {text!r} cannot name a folder", "Use letters, digits, - and _.")
+    return text
