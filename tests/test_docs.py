@@ -16,7 +16,7 @@ from tests.conftest import ROOT
 
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("*/README.md")])
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
-VERB = re.compile(r"^(?:\$ )?fedshift ([a-z]+)([^\n#|]*)", re.MULTILINE)
+VERB = re.compile(r"^(?:\$ )?fedshift ([a-z]+(?:-[a-z]+)*)([^\n#|]*)", re.MULTILINE)
 TARGET = re.compile(r"^(?:[A-Z]+=\S+ )*make ([a-z-]+)", re.MULTILINE)
 BLOCK = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SHELL = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)

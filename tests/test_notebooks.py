@@ -37,6 +37,9 @@ def test_it_runs(path: Path, tmp_path: Path, digits: Path, monkeypatch: pytest.M
     )
     if path.stem == "domain_shift":
         assert pictures == 3
+    elif path.stem == "your_images":
+        assert float(text.partition("largest difference: ")[2].split()[0]) < 1e-5
+        assert float(text.partition("accuracy: ")[2].split()[0]) > 0.2  # chance: 0.1
     else:
         assert "1 passed" in text and "mine" in text
 
@@ -48,5 +51,5 @@ def test_it_is_kept_without_outputs(path: Path) -> None:
     assert cells and all(not cell.outputs and cell.execution_count is None for cell in cells)
 
 
-def test_there_are_two() -> None:
-    assert [path.stem for path in NOTEBOOKS] == ["domain_shift", "your_method"]
+def test_there_are_three() -> None:
+    assert [path.stem for path in NOTEBOOKS] == ["domain_shift", "your_images", "your_method"]
