@@ -34,6 +34,7 @@ def export(run: RunDirectory, model: Predictor, folder: Path, formats: Iterable[
     FedshiftError. So does an unknown format, and ONNX without its packages.
     """
     facts = describe(run, model)
+    model(_example(model, 1))  # what networks compute once and keep is then a constant for exporters
     paths = []
     for name in dict.fromkeys(formats):
         if name not in FORMATS:

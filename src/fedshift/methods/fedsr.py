@@ -8,6 +8,7 @@ paper's, the squared norm, is an option. Not here: the release averages without 
 average are the protocol's. Its "5 local epochs" are 5 iterations; local epochs are the protocol's.
 """
 
+import functools
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -68,6 +69,12 @@ class Reference(nn.Module):
         return self.mu[y], F.softplus(self.raw[y])
 
 
+@functools.cache
+def noise(z: int) -> Tensor:
+    """The draws of evaluation [SAMPLES, 1, z], made once: exporters cannot write a generator down."""
+    return torch.randn((SAMPLES, 1, z), generator=torch.Generator().manual_seed(0))
+
+
 class StochasticHead(nn.Module):
     """Feature [B, F] to logits [B, C]: of one z in training, of the mean probability of 20 in evaluation."""
 
@@ -88,8 +95,7 @@ class StochasticHead(nn.Module):
         if self.training:
             logits: Tensor = self.classify(mu + sigma * torch.randn_like(sigma))
             return logits
-        noise = torch.randn((SAMPLES, 1, self.z), generator=torch.Generator().manual_seed(0)).to(mu)
-        probabilities = self.classify(mu + sigma * noise).float().softmax(2)
+        probabilities = self.classify(mu + sigma * noise(self.z).to(mu)).float().softmax(2)
         return probabilities.mean(0).clamp_min(1e-30).log()
 
 
