@@ -111,7 +111,7 @@ class TestEveryModel:
             loss = torch.nn.functional.cross_entropy(model.train()(x).logits, torch.arange(8) % 7)
         assert near.logits.dtype == torch.bfloat16
         for a, b in zip(near, exact, strict=True):
-            assert 0 < (a - b).abs().max() < 0.02 * b.abs().max()
+            assert 0 < (a - b).abs().max() < 0.03 * b.abs().max()
         loss.backward()
         for key, parameter in model.named_parameters():
             assert parameter.grad is not None and parameter.grad.isfinite().all(), key

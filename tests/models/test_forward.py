@@ -32,6 +32,7 @@ INDICATORS = {
     "alexnet_bn": "stages.stage1.conv.weight", "digits_cnn": "stages.stage1.conv.weight", "digits_dg_cnn": "stages.stage1.0.weight",
     "hfedf_cnn": "stages.stage1.0.weight", "lenet": "stages.stage1.0.weight", "resnet18": "stages.stage1.1.conv2.weight",
     "resnet50": "stages.stage1.1.conv2.weight", "vgg": "stages.stage1.0.weight", "vit_small": "stages.stage1.feedforward.fc2.weight",
+    "efficientnet_lite0": "stages.stage1.2._depthwise_conv.weight",
     "mobilenet": "stages.stage1.3.conv.2.weight", "densenet": "stages.stage1.transition1.conv.weight",
 }  # fmt: skip
 

@@ -34,6 +34,7 @@ VERBS = {
     "figure": "Draw an experiment's figures.",
     "track": "Publish runs in MLflow, once or while they are trained.",
     "archive": "Keep what finished runs measured in git, check it, or compare runs with it.",
+    "reproduce": "Train an archived run again and compare it with the archive.",
     "pull": "Get finished results from the DVC remote, so that nothing is trained again.",
     "gc": "Find, and delete where asked, runs that no experiment needs any more.",
     "report": "Write tables, curves, costs and provenance of experiments as one offline page.",

@@ -37,7 +37,7 @@ class Model(nn.Module):
     version: ClassVar[int] = 1
     min_px: ClassVar[int] = 1  # the smallest input side, pixels
     indicator: str  # the weight whose drift FedRD measures, in stage1
-    weights: ClassVar[Mapping[str, str]] = MappingProxyType({})  # `init` -> published file
+    weights: ClassVar[Mapping[str, str]] = MappingProxyType({})  # `init` -> published file, or "package:path"
     pieces: ClassVar[Mapping[str, str]] = MappingProxyType({})  # our module -> what such a file calls it
     kaiming: ClassVar[Literal["fan_in", "fan_out"] | None] = None  # how convolutions start, with zero bias
 

