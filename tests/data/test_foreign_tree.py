@@ -1,6 +1,7 @@
 """A tree that nobody here made, through the verbs: what can be read is trained on, all else is left out or refused with its place."""
 
 import json
+import math
 import os
 import shutil
 import struct
@@ -18,6 +19,7 @@ from fedshift.data.datasets.folder import Folder
 from fedshift.data.partition import partition
 from fedshift.data.prepare import load_prepared, prepare
 from fedshift.data.state import State, states
+from fedshift.data.tree import eight_bit, read_image
 from fedshift.data.verify import verify, write_manifest
 from fedshift.planning import planfile
 from fedshift.spec import Prepare, Source
@@ -119,29 +121,40 @@ def test_images_that_cannot_be_read_are_all_named_with_the_reason(project: Path,
         "a/x/cut.jpg": "image file is truncated",
         "a/x/vector.jpg": "cannot identify image file",
         "a/y/huge.png": "exceeds limit of",
-        "a/y/float.tif": "more than 8 bits",
-        "b c/x/sixteen.png": "more than 8 bits",
+        "a/y/float.tif": "values that are not finite",
         "b c/y/text.jpg": "cannot identify image file",
     }
     whole = draw(root / "a" / "x" / "cut.jpg", size=(64, 64))
     whole.write_bytes(whole.read_bytes()[:-400])
     Image.new("RGB", (4, 4)).save(root / "a/x/vector.jpg", format="EPS")  # Pillow would start Ghostscript
     (root / "a/y/huge.png").write_bytes(png_of(30_000))
-    Image.new("F", (4, 4)).save(root / "a/y/float.tif")
-    Image.new("I;16", (4, 4), 40_000).save(root / "b c/x/sixteen.png")
+    Image.new("F", (4, 4), math.nan).save(root / "a/y/float.tif")
     (root / "b c/y/text.jpg").write_text("no image")
     fetched(project, root)
     result = fedshift(project, "prepare", "folder", *RELEASE, "--px", str(PX))
-    refused(result, "6 images cannot be read:")
+    refused(result, "5 images cannot be read:")
     for path, reason in broken.items():
         (line,) = [line for line in result.output.splitlines() if line.strip().startswith(f"{path}: ")]
         assert reason in line
         (root / path).unlink()
     # a tree that was touched is verified anew
     again = fedshift(project, "prepare", "folder", *RELEASE, "--px", str(PX))
-    refused(again, "6 missing", "b c/y/text.jpg", "fedshift verify folder --release mine --write-manifest")
+    refused(again, "5 missing", "b c/y/text.jpg", "fedshift verify folder --release mine --write-manifest")
     done(fedshift(project, "verify", "folder", *RELEASE, "--write-manifest"))
-    assert len(prepared(project)[1]) == 12
+    assert len(prepared(project)[1]) == 13
+
+
+@pytest.mark.parametrize(("mode", "suffix"), [("I;16", "png"), ("I;16", "tif"), ("F", "tif")])
+def test_grey_of_more_than_8_bits_spans_the_image_from_dark_to_bright(
+    mode: str, suffix: str, tmp_path: Path
+) -> None:
+    """As X-ray and CT exports are: 12 bits of 16, of which the upper 8 alone would be nearly black."""
+    values = np.array([[100, 612], [1124, 4196]], dtype=np.uint16 if mode == "I;16" else np.float32)
+    Image.fromarray(values).save(path := tmp_path / f"deep.{suffix}")
+    found = np.asarray(read_image(path))
+    wanted = ((values - 100.0) * 255 / 4096).round()
+    np.testing.assert_array_equal(found, np.repeat(wanted[..., None], 3, 2))
+    assert not eight_bit(np.full((2, 2), 9.0)).any()
 
 
 def png_of(side: int) -> bytes:

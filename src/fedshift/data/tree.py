@@ -1,16 +1,18 @@
 """A data set whose raw files are a tree `domain/class/image`."""
 
 import functools
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import product
 from pathlib import Path, PurePath
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from PIL import Image, ImageOps
 from PIL.TiffImagePlugin import TiffImageFile  # these two Pillow loads late
 from PIL.WebPImagePlugin import WebPImageFile
@@ -223,9 +225,21 @@ def read_image(path: Path) -> Image.Image:
     with Image.open(path, formats=FORMATS) as file:
         if file.width * file.height > PIXELS:
             raise ValueError(f"{file.width} x {file.height} pixels are more than {PIXELS:,}")
+        upright = ImageOps.exif_transpose(file)
         if file.mode in SIXTEEN_BIT:
-            raise ValueError(f"mode {file.mode} has more than 8 bits a channel: save it with 8")
-        return _opaque(ImageOps.exif_transpose(file))
+            return Image.fromarray(eight_bit(np.asarray(upright))).convert("RGB")
+        return _opaque(upright)
+
+
+def eight_bit(values: NDArray[Any]) -> NDArray[np.uint8]:
+    """Grey values [h, w] of more than 8 bits as uint8: the darkest of the image is 0, the brightest 255. An image
+    of one value is black. Raises ValueError for values that are not finite.
+    """
+    low, high = float(values.min()), float(values.max())
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise ValueError("has values that are not finite")
+    scale = 255 / (high - low) if high > low else 0.0
+    return ((values.astype(np.float64) - low) * scale).round().astype(np.uint8)
 
 
 def _opaque(image: Image.Image) -> Image.Image:

@@ -16,7 +16,7 @@ from fedshift.data.augment import NORMALISE, constant, resize_weights
 from fedshift.data.dataset import Address
 from fedshift.data.load import RunData
 from fedshift.data.prepare import RESAMPLING
-from fedshift.data.tree import read_image
+from fedshift.data.tree import eight_bit, read_image
 from fedshift.evaluations.base import Kept
 from fedshift.federation.samples import ClientData
 from fedshift.models.base import Model
@@ -181,9 +181,11 @@ def rgb(image: Any, place: int) -> NDArray[np.uint8]:
         raise FedshiftError(where, f"has the shape {shape}", "Give [h, w], [h, w, 3] or a tensor [3, h, w].")
     if array.dtype == np.uint8:
         return np.ascontiguousarray(array)
+    if array.dtype == np.uint16:
+        return eight_bit(array)
     if array.dtype.kind != "f" or array.min() < 0 or array.max() > 1:
         what = f"has values of type {array.dtype} from {array.min():g} to {array.max():g}"
-        raise FedshiftError(where, what, "Give uint8 (0 to 255), or floats from 0 to 1.")
+        raise FedshiftError(where, what, "Give uint8 (0 to 255), uint16, or floats from 0 to 1.")
     return np.ascontiguousarray((array * 255).round().astype(np.uint8))
 
 
