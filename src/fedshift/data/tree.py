@@ -232,8 +232,8 @@ def read_image(path: Path) -> Image.Image:
 
 
 def eight_bit(values: NDArray[Any]) -> NDArray[np.uint8]:
-    """Grey values [h, w] of more than 8 bits as uint8: the darkest of the image is 0, the brightest 255. An image
-    of one value is black. Raises ValueError for values that are not finite.
+    """Grey values [h, w] of more than 8 bits as uint8: the darkest of the image is 0, the brightest 255. An
+    image of one value is black. Raises ValueError for values that are not finite.
     """
     low, high = float(values.min()), float(values.max())
     if not (math.isfinite(low) and math.isfinite(high)):
