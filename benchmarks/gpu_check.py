@@ -37,6 +37,7 @@ from fedshift.spec import RunSpec
 from fedshift.spec.resolve import resolve
 from fedshift.testing.digits import digits
 from fedshift.testing.toys import finish, spec
+from fedshift.training.device import deterministic
 
 ROOT = Path(__file__).parents[1]
 PRECISIONS = {"cuda": ("fp32", "tf32", "bf16"), "cpu": ("fp32",)}
@@ -180,7 +181,7 @@ def federated(name: str, precision: str, device: torch.device) -> float:
         nobody,
     )
     events = federation.run()
-    torch.use_deterministic_algorithms(device.type == "cuda", warn_only=True)
+    deterministic(device)
     try:
         round_seconds = timed(lambda: next(events, None), device)
     finally:

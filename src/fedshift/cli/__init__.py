@@ -11,37 +11,49 @@ import click
 from fedshift.common.errors import FedshiftError, nearest
 from fedshift.common.version import __version__
 
-VERBS = {
-    "doctor": "Check this machine, its cluster, images and weights; say what to do.",
-    "list": "Name what there is: methods, models, data sets, metrics, evaluations, experiments, and more.",
-    "fetch": "Get raw images or published weights, or say where to get them.",
+GROUPS = {
+    "Train": {
+        "run": "Make all results of one experiment with Snakemake, or train one run of a method.",
+        "compare": "Train methods alike on one data set, your own too; ends with their table.",
+        "plan": "Expand experiments to runs: what there is to do and what it costs.",
+        "status": "Count finished, running, failed, interrupted and missing runs.",
+        "reproduce": "Train an archived run again and compare it with the archive.",
+    },
+    "Look at results": {
+        "table": "Write an experiment's tables.",
+        "figure": "Plot an experiment's figures.",
+        "rank": "Rank methods across (data set, held-out domain) blocks.",
+        "report": "Write tables, curves, costs and provenance of experiments as one offline page.",
+        "scorecard": "Count published numbers, comparisons and sentences by verdict, for every paper.",
+        "export": "Write an experiment's tables as LaTeX.",
+        "evaluate": "Compute from the saved weights of finished runs: confusions, scores, features ..",
+    },
+    "Use a trained network": {
+        "predict": "Predict the classes of new images with the trained network of a run.",
+        "export-model": "Export the trained network of a run: TorchScript, ONNX or safetensors.",
+    },
+    "Images and definitions": {
+        "list": "List what there is: methods, models, data sets, metrics, experiments and more.",
+        "fetch": "Get raw images or published weights, or say where to get them.",
+        "new": "Write a method, data set, experiment, metric or figure to start from, with its test.",
+        "tune": "Choose an experiment's settings by validation, from the runs of its tuning.",
+        "doctor": "Check this machine, its cluster, images and weights; say what to do.",
+    },
+    "Share and store": {
+        "archive": "Save in git what finished runs measured, check it, or compare runs with it.",
+        "pull": "Get finished results from the DVC remote, so that nothing is trained again.",
+        "track": "Publish runs in MLflow, once or while they are trained.",
+        "gc": "Find, and delete on request, runs that no experiment needs any more.",
+    },
+}
+STEPS = {  # of the workflow; people rarely call them
     "verify": "Check raw images against their manifest.",
     "prepare": "Decode raw images once into a memory map.",
     "partition": "Give every sample to a client, and to train, validation or test.",
-    "plan": "Expand experiments to runs: what there is to do and what it costs.",
-    "run": "Make all results of one experiment with Snakemake, or train one run of a method.",
-    "compare": "Train methods alike on one data set, your own too; ends with their table.",
-    "status": "Count finished, running, failed, interrupted and missing runs.",
     "train": "Train planned runs, each once.",
-    "evaluate": "Compute from the kept weights of finished runs: confusions, features, adapted models.",
-    "predict": "Predict the classes of new images with the trained network of a run.",
-    "export-model": "Export the trained network of a run: TorchScript, ONNX or safetensors.",
     "collect": "Gather the metrics of an experiment's runs.",
-    "tune": "Choose an experiment's settings by validation, from the runs of its tuning.",
-    "table": "Write an experiment's tables.",
-    "rank": "Rank methods over data sets and held-out domains.",
-    "export": "Write an experiment's tables as LaTeX.",
-    "figure": "Draw an experiment's figures.",
-    "track": "Publish runs in MLflow, once or while they are trained.",
-    "archive": "Keep what finished runs measured in git, check it, or compare runs with it.",
-    "reproduce": "Train an archived run again and compare it with the archive.",
-    "pull": "Get finished results from the DVC remote, so that nothing is trained again.",
-    "gc": "Find, and delete where asked, runs that no experiment needs any more.",
-    "report": "Write tables, curves, costs and provenance of experiments as one offline page.",
-    "new": "Write a method, data set, experiment, metric or figure to start from, with its test.",
-    "scorecard": "Count printed numbers, comparisons and sentences by verdict, for every paper, on one page.",
 }
-
+VERBS = {name: text for group in (*GROUPS.values(), STEPS) for name, text in group.items()}
 MODULES = dict.fromkeys(("table", "rank", "export", "figure", "report"), "results") | {
     "export-model": "predict"
 }
@@ -69,8 +81,11 @@ class Verbs(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(VERBS.items()))
+        for title, commands in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl(list(commands.items()))
+        with formatter.section("Steps of the workflow"):
+            formatter.write_text(", ".join(STEPS))
 
     def invoke(self, ctx: click.Context) -> object:
         try:

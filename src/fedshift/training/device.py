@@ -39,6 +39,18 @@ def require(wanted: torch.device) -> None:
         raise FedshiftError("device: cuda", what, cure, retry=True)
 
 
+def deterministic(device: torch.device) -> None:
+    """Ask for kernels that repeat their bits, before anything is computed on a GPU; on a CPU they do.
+
+    Fresh memory is not filled with NaN, as PyTorch does in this mode: that is a launch for each new tensor.
+    cuBLAS repeats its bits with a fixed workspace only.
+    """
+    if device.type == "cuda":
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        torch.utils.deterministic.fill_uninitialized_memory = False
+
+
 CPUINFO = Path("/proc/cpuinfo")
 MODEL = ("vendor_id", "cpu family", "model", "CPU implementer", "CPU part")  # of x86, and of ARM
 PACKAGES = ("torch", "torchvision", "numpy", "pyarrow", "pydantic", "safetensors")

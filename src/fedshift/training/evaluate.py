@@ -23,7 +23,7 @@ from fedshift.storage.rundir import RunDirectory, Summary
 from fedshift.storage.workspace import Workspace
 from fedshift.training import weights
 from fedshift.training.assemble import assemble
-from fedshift.training.device import environment
+from fedshift.training.device import deterministic, environment
 
 
 def evaluate(workspace: Workspace, run: Path, tasks: Sequence[Task], device: torch.device) -> list[Path]:
@@ -53,8 +53,7 @@ def _write(
     """Assemble a finished run once, and write each task's table with what it was computed from (`stamp`).
     Raises FedshiftError where images or partition are not those of the run.
     """
-    if device.type == "cuda":
-        torch.use_deterministic_algorithms(True, warn_only=True)
+    deterministic(device)
     data = load(workspace, spec)
     federation, hashes = assemble(spec, data, device)
     for what, kind_of in (("prepared", "images"), ("partition", "partition")):

@@ -40,7 +40,7 @@ from fedshift.storage.rundir import RunDirectory, Summary, failure_of
 from fedshift.storage.workspace import Workspace
 from fedshift.training import weights
 from fedshift.training.assemble import assemble
-from fedshift.training.device import environment, require
+from fedshift.training.device import deterministic, environment, require
 from fedshift.training.pack import stoppable
 
 log = logging.getLogger(__name__)
@@ -87,8 +87,7 @@ def _train(workspace: Workspace, spec: RunSpec, run: RunDirectory, machine: Mach
     for file in needed_weights(workspace, spec):
         file.require()
     torch.set_num_threads(machine.threads)
-    if machine.device.type == "cuda":
-        torch.use_deterministic_algorithms(True, warn_only=True)
+    deterministic(machine.device)
     write_json(run.spec, complete(spec).model_dump(mode="json"))
     with arithmetic(spec.local.precision, machine.device):
         machine_facts = environment(machine.device, machine.threads, commit())
