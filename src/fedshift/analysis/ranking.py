@@ -30,7 +30,8 @@ class Ranking:
     """Methods by their mean, the best first.
 
     table: method, mean (over blocks and seeds, in the metric's unit), difference from `against`, low and high
-        of its interval (NaN below two seeds, and of `against` itself)
+        of its interval (NaN below two seeds, and of `against` itself); worst, where: the worst block and its
+        name, of several
     against: the method that others are compared with; seeds, blocks: over how many
     left: methods and blocks left out, in words
     lower: whether less is better
@@ -57,9 +58,9 @@ class Ranking:
 
     @property
     def sentence(self) -> str:
-        """Which methods can be told from `against`."""
+        """Which methods are distinguishable from `against`, and what would decide the rest."""
         if self.seeds < 2:
-            return "One seed: nothing can be told apart. Train a second."
+            return "With one seed no methods are distinguishable. Train a second."
         parts = [
             f"{word} than {self.against}: {', '.join(names)}"
             for word, names in (("better", self.better), ("worse", self.worse))
@@ -68,11 +69,12 @@ class Ranking:
         told = len(self.better) + len(self.worse)
         if told == len(self.table) - 1:
             return f"{'; '.join(parts)}.".capitalize()
-        open_ = "the others" if told else "no method"
-        verb = "cannot be told from it" if told else f"can be told from {self.against}"
         half = ((self.table["high"] - self.table["low"]) / 2).max()
-        seeds = f"with {self.seeds} seeds (differences up to {half:.1f} stay open)"
-        return f"{'; '.join([*parts, f'{open_} {verb} {seeds}'])}.".replace("no method", "No method")
+        rest = f"the others are not distinguishable from {self.against}" if told else (
+            f"no method is distinguishable from {self.against}"
+        )  # fmt: skip
+        text = "; ".join([*parts, f"{rest} with {self.seeds} seeds (intervals of ±{half:.1f})"])
+        return f"{text[0].upper()}{text[1:]}. More seeds decide: four times as many halve the intervals."
 
 
 def ranking(collections: Sequence[Collected], metric: str, against: str = "") -> Ranking:
@@ -102,6 +104,10 @@ def ranking(collections: Sequence[Collected], metric: str, against: str = "") ->
         half = simultaneous(len(names) - 1, spread.freedom) * error
     table["low"], table["high"] = table["difference"] - half, table["difference"] + half
     table.loc[base, ["low", "high"]] = math.nan
+    by_block = scores.T.groupby(level="block").mean().T
+    if by_block.shape[1] > 1:
+        table["worst"] = by_block.max(axis=1) if lower else by_block.min(axis=1)
+        table["where"] = by_block.idxmax(axis=1) if lower else by_block.idxmin(axis=1)
     table = table.sort_values("mean", ascending=lower, kind="stable")
     blocks = scores.columns.get_level_values("block").nunique()
     return Ranking(table.reset_index(), base, seeds.shape[1], blocks, left, lower)
@@ -149,15 +155,18 @@ def write(folder: Path, result: Ranking, metric: str) -> Path:
 
 def markdown(result: Ranking, metric: str) -> str:
     """The table and what it says."""
-    head = ["method", metric, f"difference from {result.against} [95%, all at once]"]
+    several = "worst" in result.table
+    head = ["method", metric, f"difference from {result.against} [95%, all at once]", "worst held-out domain"]
     rows = []
     for row in result.table.to_dict("records"):
         interval = "" if math.isnan(row["low"]) else f" [{row['low']:+.1f}, {row['high']:+.1f}]"
         gap = "" if row["method"] == result.against else f"{row['difference']:+.1f}{interval}"
-        rows.append([str(row["method"]), f"{row['mean']:.1f}", gap])
+        worst = f"{row['worst']:.1f} ({row['where'].partition(': ')[2]})" if several else ""
+        rows.append([str(row["method"]), f"{row['mean']:.1f}", gap, worst])
     lines = [
         f"Mean over {result.blocks} pairs of data set and held-out domain, and {result.seeds} seeds.",
         *(f"Left out: {text}." for text in result.left),
     ]
-    table = piped([head, *rows], ["---", "--:", "--:"])
+    width = 4 if several else 3
+    table = piped([line[:width] for line in (head, *rows)], ["---", "--:", "--:", "--:"][:width])
     return "\n\n".join([result.sentence, table, "\n".join(f"- {line}" for line in lines)]) + "\n"

@@ -47,7 +47,8 @@ def command(
     profile: str,
     options: tuple[str, ...],
 ) -> None:
-    """Train methods alike on one data set, each of its domains held out once; ends with their table.
+    """Train methods alike on one data set, each of its domains held out once. Ends with their tables, and
+    with which methods are distinguishable on the unseen domains.
 
     Writes experiments/compare/NAME.yaml, plans it, and makes its results with Snakemake. The same command
     resumes where it was stopped; one with other methods, seeds or domains replaces the experiment, and trains
@@ -95,6 +96,8 @@ def command(
             click.echo("Not all of it is made. The same command goes on from there.", err=True)
             sys.exit(made)
         _said(["table", name], workspace)
+        if len(declared["methods"]) > 1:
+            _said(["rank", name], workspace)
 
 
 def _said(arguments: list[str], workspace: Workspace) -> None:

@@ -95,8 +95,9 @@ def table(workspace: Workspace, experiment: str, metrics: tuple[str, ...]) -> No
 )
 @click.pass_obj
 def rank(workspace: Workspace, experiments: tuple[str, ...], metric: str, against: str) -> None:
-    """Rank the methods of EXPERIMENTs by their mean over all data sets and held-out domains, and say which
-    can be told from fedavg: differences with intervals that hold all at once at 95%.
+    """Rank the methods of EXPERIMENTs by their mean over all data sets and held-out domains, with the worst
+    domain, and say which are distinguishable from fedavg: differences with intervals that hold all at once at
+        95%.
 
     Written to results/tables/<first EXPERIMENT>/ranks.csv and .md.
     """
