@@ -154,7 +154,7 @@ def test_a_name_that_is_not_planned_is_refused_with_the_nearest(
 def test_divisions_that_are_documented_are_ones() -> None:
     page = (ROOT / "docs" / "partitions.md").read_text()
     first, *blocks = (yaml.safe_load(text) for text in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL))
-    assert len(blocks) == 6
+    assert len(blocks) == 8
     for block in (first, *blocks):
         division = resolve_division(closed(Division, {"data": first["data"], **block}, "page"), "page")
         assert division.data.target == "photo"
