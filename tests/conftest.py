@@ -36,7 +36,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes longest comes first, so that workers end together; the order within a file stays."""
 
     def place(item: pytest.Item) -> int:
-        top = item.path.relative_to(ROOT / "tests").parts[0]
+        top = item.path.relative_to(ROOT).parts[1]  # below tests/, or own/
         return SLOWEST.index(top) if top in SLOWEST else len(SLOWEST)
 
     items.sort(key=place)
