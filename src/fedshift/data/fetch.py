@@ -21,7 +21,7 @@ from fedshift.common.files import write_bytes
 from fedshift.common.registry import get
 from fedshift.data.archive import is_archive, unpack
 from fedshift.data.dataset import Dataset, renamed
-from fedshift.data.lists import WORDS, gather, lists_file, own_lists, read_lists, write_lists
+from fedshift.data.lists import WORDS, gather, lists_file, own_lists, read_lists, write_table
 from fedshift.data.tree import ImageTree, LeftOut, below, left_out
 from fedshift.data.verify import (
     NAMED,
@@ -29,7 +29,6 @@ from fedshift.data.verify import (
     entries,
     manifest,
     manifest_path,
-    split_names,
     stamp_path,
     write_manifest,
 )
@@ -75,7 +74,8 @@ def fetch(
             if facts.manifest is not None or not isinstance(dataset, ImageTree):
                 what = "its lists are part of the project"
                 raise FedshiftError(f"{name} {release}", what, "Leave out --lists.")
-            write_lists(own_lists(raw), gather(lists, dataset.canonical))
+            splits = gather(lists, dataset.canonical)
+            write_table(own_lists(raw), ("path", "split"), sorted(splits.items()))
         if other:
             if facts.manifest is not None:
                 cure = "Leave out --ignore and --skip-broken."
@@ -109,8 +109,6 @@ def fetch(
             say(f"not read: {_some(unread)}. An image's class is its folder; --lists gives splits.")
         domains, classes = dataset.domains_and_classes(raw)
         say(f"domains ({len(domains)}): {_some(domains)}; classes ({len(classes)}): {_some(classes)}")
-        for line in split_names(domains, classes):
-            say(line)
     counts = manifest(workspace, name, release)["counts"]
     say("\n".join(["images by domain and class:", *count_lines(counts)]))
     picture = stamp_path(workspace, name, release).with_suffix(".png")

@@ -39,11 +39,6 @@ def _read(path: Path, time: int) -> dict[str, str]:
     return dict(read_table(path, {"path": "str", "split": "str"}, "Restore it, or give the lists anew."))
 
 
-def write_lists(path: Path, words: dict[str, str]) -> None:
-    """Write official lists, path -> split."""
-    write_table(path, ("path", "split"), sorted(words.items()))
-
-
 def read_table(path: Path, columns: dict[str, str], cure: str) -> list[tuple[Any, ...]]:
     """Rows of a compressed CSV file with `columns` (name: dtype). Raises FedshiftError unless it is whole."""
     if not path.exists():

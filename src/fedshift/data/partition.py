@@ -63,17 +63,12 @@ def load_partition(path: Path, index: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     return table, str(facts["hash"])
 
 
-def partition_hash(path: Path) -> str:
-    """SHA-256 of a partition's columns, compared with the columns as they are."""
-    return str(read_columns(path, CURE)[1]["hash"])
-
-
-def twins(path: Path) -> int:
-    """How many images of other domains are byte-identical to tested images of a held-out one, as noted.
-
-    With `groups: together` no client holds them.
+def noted(path: Path) -> dict[str, Any]:
+    """What a partition's file notes beside its settings: `hash`, SHA-256 of its columns, compared with the
+    columns as they are; `twins`, how many images of other domains are byte-identical to tested images of a
+    held-out one. With `groups: together` no client holds these.
     """
-    return int(read_columns(path, CURE)[1]["twins"])
+    return read_columns(path, CURE)[1]
 
 
 def sizes(path: Path) -> pd.Series[int]:
@@ -166,8 +161,9 @@ def _tests(index: pd.DataFrame, spec: Division) -> pd.Series[str]:
 def _split(words: Words, group: NDArray[np.int32], spec: Division, rng: np.random.PCG64, where: str) -> Words:
     """The split of a client's samples of one domain: drawn, or by their official `words` [n]."""
     if spec.partition.split == "random":
-        together = group if spec.partition.groups == "together" else None
-        return random_split(len(words), spec.partition.fractions, rng, together)
+        alone = np.full_like(group, -1)
+        together = spec.partition.groups == "together"
+        return random_split(spec.partition.fractions, rng, group if together else alone)
     if without := sum(str(word) not in OFFICIAL for word in words):
         what = f"no official split: {without} of {len(words)} samples are on no list"
         raise FedshiftError(where, what, "Use partition.split: random, or a data set with official lists.")
@@ -184,7 +180,6 @@ def _check(table: pd.DataFrame, clients: int, spec: Division, where: str) -> Non
         what = f"has {trained[first]} training of {held[first]} samples" if held[first] else "is empty"
         cure = "Use fewer clients, or a larger share for training."
         raise FedshiftError(where, f"client {first} {what}; {MINIMUM} are the least", cure)
-
     for target in spec.data.held_out:
         if not ((split == "target") & (table["domain"] == target)).any():
             cure = "Test all its images: partition.target_split: all."
@@ -196,23 +191,19 @@ def _check(table: pd.DataFrame, clients: int, spec: Division, where: str) -> Non
 
 
 def random_split(
-    n: int,
-    fractions: tuple[float, float, float],
-    rng: np.random.PCG64,
-    group: NDArray[np.int32] | None = None,
+    fractions: tuple[float, float, float], rng: np.random.PCG64, group: NDArray[np.int32]
 ) -> Words:
-    """Draw train, val and test among n samples, [n].
+    """Draw train, val and test among the n samples of `group` [n].
 
     int((val + test) n) are held out; of these int(that test / (val + test)) are test, the rest validation
-    (FLGo). With `group` [n] (-1: none) samples of one group stay on one side: a part is full when it has its
-    number or more.
+    (FLGo). Samples of one group (-1: none) stay on one side: a part is full when it has its number or more.
     """
-    val, test = (Fraction(str(fraction)) for fraction in fractions[1:])
+    n, (val, test) = len(group), (Fraction(str(fraction)) for fraction in fractions[1:])
     held = int((val + test) * n)
     tested = int(held * test / (val + test)) if held else 0
     split = np.full(n, "train", dtype=object)
     order = permutation(rng, n)
-    if group is not None and (group >= 0).any():
+    if (group >= 0).any():
         order = _together(order, group)
         tested, held = (_whole(cut, order, group) for cut in (tested, held))
     split[order[:held]] = "val"

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 SPLITS = ("train", "val", "test", "target", "unused")
 NAMED = 20  # names that a legend can tell apart
 SHOWN = 10  # classes in a picture of domains
-BARS = 1000  # more are thinner than a pixel
 NAMED_CLASSES = 70  # names that can be read below a map
 
 
@@ -64,14 +63,9 @@ def plot_counts(counts: Mapping[str, Mapping[str, int]], title: str, path: Path)
 
 
 def plot_partition(table: pd.DataFrame, path: Path) -> None:
-    """PNG: stacked bars of samples per client; what no client holds has bars and a scale of its own.
-
-    Of more than BARS clients, several that follow one another are a bar, their mean.
-    """
-    number = int(table["client"].max()) + 1
-    block = -(-number // BARS) or 1
-    holder = (table["client"] // block).astype(str).where(table["client"] >= 0, table["split"])
-    clients = [str(place) for place in range(-(-number // block))]
+    """PNG: stacked bars of samples per client; what no client holds has bars and a scale of its own."""
+    holder = table["client"].astype(str).where(table["client"] >= 0, table["split"])
+    clients = [str(number) for number in range(int(table["client"].max()) + 1)]
     rest = [name for name in ("target", "unused") if (holder == name).any()]
     panels = [names for names in (clients, rest) if names]
     with _picture(path, figsize=(min(14.0, 7 + 0.15 * len(clients)), 6.6)) as figure:
@@ -85,14 +79,12 @@ def plot_partition(table: pd.DataFrame, path: Path) -> None:
         for row, (column, order) in zip(grid, orders.items(), strict=True):
             counts = pd.crosstab(holder, table[column]).reindex(columns=order)
             for axes, names in zip(row, panels, strict=True):
-                shares = block if names is clients else 1
-                _bars(axes, counts.reindex(index=names).to_numpy() / shares, order)
+                _bars(axes, counts.reindex(index=names).to_numpy(), order)
             row[0].set(ylabel="samples", title=f"samples by {column}")
             if len(order) <= NAMED:
                 row[-1].legend(fontsize="x-small", loc="upper left", bbox_to_anchor=(1.02, 1.02))
-        grid[-1][0].set(xlabel="client" if block == 1 else f"clients, the mean of {block} a bar")
+        grid[-1][0].set(xlabel="client")
         grid[-1][0].xaxis.get_major_locator().set_params(integer=True)
-        grid[-1][0].xaxis.set_major_formatter(lambda place, _: f"{place * block:.0f}")
         for axes in grid[-1][1:]:
             axes.set_xticks(range(len(rest)), rest)
 

@@ -50,7 +50,6 @@ log = logging.getLogger(__name__)
 SAVE_SECONDS = 2.0
 CHUNK = 64
 IMAGES_PER_PROCESS = 1000  # a process takes half a second to start
-RESAMPLING = {"bilinear": Image.Resampling.BILINEAR}
 
 
 def prepare(
@@ -181,7 +180,7 @@ class Decoder:
             except Exception as error:  # a decoder may raise anything when a file is damaged
                 broken.append(f"{path}: {error}")
             else:
-                resized = image.resize((px, px), RESAMPLING[self.options.resample], reducing_gap=None)
+                resized = image.resize((px, px), Image.Resampling.BILINEAR, reducing_gap=None)
                 pixels[row] = np.asarray(resized)
         with open(self.file, "r+b") as file:
             file.seek(self.offset + first * px * px * 3)
