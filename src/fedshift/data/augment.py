@@ -17,7 +17,7 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
-from fedshift.common.errors import unknown
+from fedshift.common.errors import check_known
 
 NORMALISE = {  # mean and standard deviation per channel of pixels in [0, 1]
     "unit": ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0)),
@@ -44,8 +44,7 @@ class Evaluate:
     """
 
     def __init__(self, px: int, input_px: int, normalise: str) -> None:
-        if normalise not in NORMALISE:
-            raise unknown("data.normalise", "normalisation", normalise, NORMALISE)
+        check_known("data.normalise", "normalisation", normalise, NORMALISE)
         self.px, self.input_px = px, input_px
         self.mean, self.deviation = NORMALISE[normalise]
 
@@ -83,8 +82,7 @@ class Augment:
     """
 
     def __init__(self, name: str, px: int, input_px: int, normalise: str) -> None:
-        if name not in DRAWS:
-            raise unknown("data.augment", "augmentation", name, DRAWS)
+        check_known("data.augment", "augmentation", name, DRAWS)
         self.name, self.evaluate = name, Evaluate(px, input_px, normalise)
 
     def draw(self, n: int, generator: Generator) -> Tensor:

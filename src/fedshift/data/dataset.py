@@ -12,7 +12,7 @@ from typing import ClassVar, NamedTuple
 import pandas as pd
 from PIL import Image
 
-from fedshift.common.errors import FedshiftError, unknown
+from fedshift.common.errors import FedshiftError, check_known
 from fedshift.common.registry import get
 
 INDEX_TYPES = {
@@ -78,8 +78,7 @@ class Dataset:
 
     def release(self, name: str) -> Release:
         """The facts about a release; raises FedshiftError with the nearest valid name."""
-        if name not in self.releases:
-            raise unknown(self.name, "release", name, self.releases)
+        check_known(self.name, "release", name, self.releases)
         return self.releases[name]
 
     def facts(self, raw: Path) -> Release:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedshift.common.errors import Damaged, FedshiftError, unknown
+from fedshift.common.errors import Damaged, FedshiftError, check_known
 from fedshift.common.parquet import read_columns, write_columns
 from fedshift.common.registry import get
 from fedshift.data.plots import plot_partition
@@ -87,8 +87,7 @@ def divide(index: pd.DataFrame, spec: Division) -> pd.DataFrame:
     scheme: Scheme = plugin(params(plugin, spec.partition.params, f"{where}: params"))
     domains = list(dict.fromkeys(index["domain"]))
     for target in held_out:
-        if target not in domains:
-            raise unknown(f"{where}: target", "domain", target, domains)
+        check_known(f"{where}: target", "domain", target, domains)
     sources = [domain for domain in domains if domain not in held_out]
     if not sources:
         what = "no source domain is left"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedshift.common.errors import FedshiftError, unknown
+from fedshift.common.errors import FedshiftError, check_known
 from fedshift.common.files import sha256, write_text
 from fedshift.common.registry import get, module, names
 from fedshift.common.yaml_file import read, written
@@ -122,8 +122,7 @@ def declaration(
         raise FedshiftError(str(data), what, "Give a tree with two or more: domain/class/image.")
     held_out = [*(targets or domains)]
     for target in held_out:
-        if target not in domains:
-            raise unknown("--target", "domain", target, domains)
+        check_known("--target", "domain", target, domains)
     compared = rows(workspace, methods)
     ranked = len(held_out) > 1 and len(domains) > 2 and len(compared) > 1
     every = seeds or protocol_of(workspace, protocol).seeds or [0]

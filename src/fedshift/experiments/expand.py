@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fedshift.common.errors import FedshiftError, unknown
+from fedshift.common.errors import FedshiftError, check_known
 from fedshift.common.registry import get, names
 from fedshift.experiments.axes import Axis, axes, entry, method_of, setting
 from fedshift.experiments.protocols import Partial, Protocol, lineage, merge, nested, preset, protocol
@@ -107,8 +107,7 @@ def _adapted(
             raise FedshiftError(place, "is the name of a method, too", "Give the adapted row another one.")
         if label in tasks:
             raise FedshiftError(place, f"is the name of an evaluation, too: {', '.join(tasks)}", "Rename it.")
-        if row.run not in experiment.methods:
-            raise unknown(f"{place}.run", "method of this experiment", row.run, experiment.methods)
+        check_known(f"{place}.run", "method of this experiment", row.run, experiment.methods)
         if not get("evaluations", row.name, place).adapts:
             choices = [name for name in names("evaluations") if get("evaluations", name).adapts]
             what = f"the evaluation '{row.name}' does not adapt the model, and gives no row"

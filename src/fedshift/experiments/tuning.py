@@ -14,20 +14,11 @@ from typing import Any, NamedTuple
 
 from pydantic import Field
 
-from fedshift.common.errors import FedshiftError, unknown
+from fedshift.common.errors import FedshiftError, check_known
 from fedshift.common.files import canonical_json
 from fedshift.common.yaml_file import read
 from fedshift.experiments.axes import STANDARD, entry, method_of
-from fedshift.experiments.protocols import (
-    Partial,
-    Protocol,
-    Space,
-    dotted,
-    merge,
-    nested,
-    protocol,
-    searched,
-)
+from fedshift.experiments.protocols import Partial, Protocol, Space, dotted, merge, nested, protocol, searched
 from fedshift.experiments.schema import AxisValues, Experiment, Tune
 from fedshift.spec import Closed, closed
 from fedshift.storage.workspace import TUNING, Workspace
@@ -140,15 +131,13 @@ def _checked(experiment: Experiment, known: Protocol) -> Tune:
     if shared := sorted({*tune.seeds} & {*_final_seeds(experiment, known)}):
         what = f"{shared[0]} is a seed of the final runs, too"
         raise FedshiftError(f"{where}.seeds", what, "Tune with seeds that no final run has.")
+    others = [name for name in experiment.axes if name != SEED]
     for axis in tune.axes:
-        if axis == SEED or axis not in experiment.axes:
-            others = [name for name in experiment.axes if name != SEED]
-            raise unknown(f"{where}.axes", "axis that may be tuned together", axis, others)
+        check_known(f"{where}.axes", "axis that may be tuned together", axis, others)
         if not tune.axes[axis]:
             raise FedshiftError(f"{where}.axes.{axis}", "has no value", "List values of the axis.")
     for row in [*tune.like, *tune.like.values(), *(row for row in tune.space if row != "*")]:
-        if row not in experiment.methods:
-            raise unknown(where, "row of this experiment", row, experiment.methods)
+        check_known(where, "row of this experiment", row, experiment.methods)
     if again := [row for row in tune.like.values() if row in tune.like]:
         raise FedshiftError(f"{where}.like", f"'{again[0]}' is not tuned itself", "Name a row that is tuned.")
     if any(axis.key in ("method", "method.name") for axis in experiment.axes.values()):

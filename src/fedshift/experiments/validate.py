@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedshift.common.errors import FedshiftError, unknown
+from fedshift.common.errors import FedshiftError, check_known, unknown
 from fedshift.common.files import read_rows
 from fedshift.common.registry import get, names
 from fedshift.common.yaml_file import written
@@ -33,14 +33,14 @@ def check_axes(experiment: Experiment, axes: list[Axis], where: str) -> None:
     """
     values = {axis.name: axis.values for axis in axes}
     for label, fewer in experiment.only.items():
-        _known(f"{where}: only", "method of this experiment", label, experiment.methods)
+        check_known(f"{where}: only", "method of this experiment", label, experiment.methods)
         for axis, wanted in fewer.items():
-            _known(f"{where}: only.{label}", "axis", axis, values)
+            check_known(f"{where}: only.{label}", "axis", axis, values)
             place = f"{where}: only.{label}.{axis}"
             if not wanted:
                 raise FedshiftError(place, "has no value", "List values of the axis.")
             for value in wanted:
-                _known(place, "value of this axis", value, values[axis])
+                check_known(place, "value of this axis", value, values[axis])
     known = dict(dotted(experiment.spec))
     for key, name in ((axis.key, axis.name) for axis in axes):
         if any(f"{other}.".startswith(f"{key}.") for other in known):
@@ -92,7 +92,7 @@ def check(workspace: Workspace, experiment: Experiment, uses: list[Use]) -> None
         known += [] if value in known else [value]
     keys, printed = _printed(workspace.reference / "published.csv")
     if printed and experiment.paper:
-        _known(f"{where}: paper", "paper of reference/published.csv", experiment.paper, printed)
+        check_known(f"{where}: paper", "paper of reference/published.csv", experiment.paper, printed)
     held_out = min(len(spec.data.held_out) for *_, spec in uses)
     for name, table in experiment.tables.items():
         _table(experiment, table, [*values], held_out, f"{where}: tables.{name}")
@@ -101,7 +101,7 @@ def check(workspace: Workspace, experiment: Experiment, uses: list[Use]) -> None
             raise FedshiftError(f"{where}: tables.{name}.printed", "is of no paper", cure)
         for one in table.printed if printed else ():
             of = experiment.paper
-            _known(f"{where}: tables.{name}.printed", f"table of {of}", one, sorted(printed[of]))
+            check_known(f"{where}: tables.{name}.printed", f"table of {of}", one, sorted(printed[of]))
     _published(keys, experiment, uses, where)
     for figure in figures(experiment).values():
         place = f"{where}: figures.{figure.name}"
@@ -122,8 +122,8 @@ def _side(side: Compared, experiment: Experiment, values: dict[str, list[Any]], 
     if own.kind == "evaluated" and side.experiment == experiment.name:
         asked_for(experiment, own.name.partition(".")[0], f"{where}.metric")
     for axis, value in side.where.items() if side.experiment == experiment.name else ():
-        _known(f"{where}.where", "axis", axis, values)
-        _known(f"{where}.where.{axis}", "value of this axis", value, values[axis])
+        check_known(f"{where}.where", "axis", axis, values)
+        check_known(f"{where}.where.{axis}", "value of this axis", value, values[axis])
     for other in (*side.plus, *side.minus):
         _side(other, experiment, values, where)
 
@@ -139,7 +139,7 @@ def _table(experiment: Experiment, table: Table, axes: list[str], held_out: int,
         if one.kind == "evaluated":
             asked_for(experiment, one.name.partition(".")[0], f"{where}.metrics")
     if table.against:
-        _known(f"{where}.against", "row of this experiment", table.against, experiment.rows)
+        check_known(f"{where}.against", "row of this experiment", table.against, experiment.rows)
     if bool(table.against) != any(one.relative for one in columns):
         what = "and `gain.` or `ratio.` among metrics belong together"
         raise FedshiftError(f"{where}.against", what, "Give both, or neither.")
@@ -150,17 +150,12 @@ def _table(experiment: Experiment, table: Table, axes: list[str], held_out: int,
         cure = "Leave out what runs measure, or `train: false`."
         raise FedshiftError(f"{where}.metrics", "asks for what runs measure, and none is trained", cure)
     for axis in table.columns:
-        _known(f"{where}.columns", "axis", axis, [*axes, METRIC])
+        check_known(f"{where}.columns", "axis", axis, [*axes, METRIC])
     for rule in table.select:
         if HOLDS_OUT.get(rule, 0) > held_out:
             two = "two: target: [[reported, for choosing]]."
             cure = f"Leave it out, or hold out {'a domain in every run.' if rule == 'oracle' else two}"
             raise FedshiftError(f"{where}.select", f"'{rule}' has no held-out domain to choose by", cure)
-
-
-def _known(where: str, kind: str, name: object, valid: Sequence[Any] | dict[str, Any]) -> None:
-    if name not in valid:
-        raise unknown(where, kind, str(name), map(str, valid))
 
 
 @functools.cache
@@ -182,11 +177,11 @@ def _published(printed: frozenset[str], experiment: Experiment, uses: list[Use],
     for row in experiment.published:
         place = f"{where}: published.{row}"
         if row != "*":
-            _known(f"{where}: published", "row of this experiment", row, experiment.rows)
+            check_known(f"{where}: published", "row of this experiment", row, experiment.rows)
         mine = [use for use in uses if use[0] == row or (row == "*" and use[0] not in experiment.published)]
         for template in experiment.templates(row):
             for field in FIELD.findall(template):
-                _known(place, "field", field, ["method", LAYER, *axes])
+                check_known(place, "field", field, ["method", LAYER, *axes])
             if set("{}") & set(FIELD.sub("", template)):
                 raise FedshiftError(place, "has a brace without its other", "Write {method} or {<axis>}.")
             keys = [key for label, values, _ in mine for key in _filled(template, label, values)]

@@ -85,9 +85,7 @@ def _fields(kind: Any) -> dict[str, FieldInfo]:
     return kind.model_fields if isinstance(kind, type) and issubclass(kind, BaseModel) else {}
 
 
-@functools.cache
-def _adapter(kind: type) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+_adapter = functools.cache(TypeAdapter[Any])
 
 
 def params(plugin: Any, overrides: dict[str, Any], where: str = "params") -> Any:

@@ -5,7 +5,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from fedshift.common.errors import FedshiftError, unknown
+from fedshift.common.errors import FedshiftError, check_known
 from fedshift.common.files import canonical_json
 from fedshift.common.registry import get
 from fedshift.spec import Division, Method, Model, RunSpec
@@ -31,8 +31,8 @@ def resolve(spec: RunSpec, where: str = "run") -> RunSpec:
 def _resolve(spec: RunSpec, where: str) -> RunSpec:
     spec = resolve_division(spec, where)
     model = get("models", spec.model.name)
-    if spec.model.init not in (starts := ["scratch", *model.weights]):
-        raise unknown(f"{where}: model.init", f"start of {spec.model.name}", spec.model.init, starts)
+    starts = ["scratch", *model.weights]
+    check_known(f"{where}: model.init", f"start of {spec.model.name}", spec.model.init, starts)
     if spec.data.input_px < model.min_px:
         cure = f"Set data.input_px (and data.prepare.px) to {model.min_px} or more."
         raise FedshiftError(
@@ -51,13 +51,12 @@ def resolve_division(spec: AnyDivision, where: str) -> AnyDivision:
     Raises FedshiftError naming `where`, the key and the nearest valid choice.
     """
     dataset = get("datasets", spec.data.dataset, f"{where}: data.dataset")
-    if spec.data.release not in dataset.releases and not dataset.open_releases:
-        raise unknown(
-            f"{where}: data.release", f"release of {spec.data.dataset}", spec.data.release, dataset.releases
-        )
+    if not dataset.open_releases:
+        of = f"release of {spec.data.dataset}"
+        check_known(f"{where}: data.release", of, spec.data.release, dataset.releases)
     for domain in spec.data.held_out:
-        if dataset.domains and domain not in dataset.domains:
-            raise unknown(f"{where}: data.target", f"domain of {spec.data.dataset}", domain, dataset.domains)
+        if dataset.domains:
+            check_known(f"{where}: data.target", f"domain of {spec.data.dataset}", domain, dataset.domains)
         if spec.data.held_out.count(domain) > 1:
             what = f"names '{domain}' twice"
             raise FedshiftError(f"{where}: data.target", what, "Name two domains, or one.")
