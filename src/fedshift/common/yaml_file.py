@@ -23,9 +23,7 @@ EXPONENT = re.compile(r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$")
 # What a word without quotes may look like, by PyYAML's tag for it. Text: not a number of YAML 1.2 (0o17, 08).
 AS_WRITTEN = {
     "tag:yaml.org,2002:int": re.compile(r"[-+]?(0|[1-9][0-9]*)"),
-    "tag:yaml.org,2002:float": re.compile(
-        r"[-+]?([0-9.]+([eE][-+]?[0-9]+)?|\.(inf|Inf|INF))|\.(nan|NaN|NAN)"
-    ),
+    "tag:yaml.org,2002:float": re.compile(r"[^:_]+"),
     "tag:yaml.org,2002:bool": re.compile(r"true|True|TRUE|false|False|FALSE"),
     "tag:yaml.org,2002:timestamp": re.compile(r"(?!)"),
     "tag:yaml.org,2002:value": re.compile(r"(?!)"),

@@ -26,14 +26,7 @@ FOLDER = "compare"
 EVERYBODY = "unified/pacs"  # the experiment whose rows are all methods
 HEAD = "# Written by fedshift compare ({}), which replaces it unless edited: docs/add-an-experiment.md.\n"
 
-# Dotted key -> the option (in Python: the argument) that says it.
-OWN = {
-    "seed": "--seed (compare: --seeds)",
-    "data.target": "--target",
-    "data.dataset": "--data",
-    "data.release": "--data",
-    "method.name": "the method's name",
-}
+OWN = {"seed", "data.target", "data.dataset", "data.release", "method.name"}  # keys that have an option
 
 
 def spec_of(
@@ -72,12 +65,13 @@ def spec_of(
 
 def entry_of(rounds: int | None, settings: Mapping[str, Any]) -> Partial:
     """Settings by dotted key, nested as below an experiment's `methods`. Raises FedshiftError for one that
-    has a place of its own, which would win over it without a word.
+    has an option of its own, which would win over it without a word.
     """
-    own = OWN | ({} if rounds is None else {"federation.rounds": "--rounds"})
-    for key in own.keys() & settings.keys():
-        raise FedshiftError(key, "has a place of its own", f"Say it by {own[key]}, not among the settings.")
-    return nested({**({} if rounds is None else {"federation.rounds": rounds}), **settings})
+    own = {} if rounds is None else {"federation.rounds": rounds}
+    for key in (OWN | own.keys()) & settings.keys():
+        cure = "Set it by --data, --target, --seed (compare: --seeds), --rounds or the method's name."
+        raise FedshiftError(key, "has an option of its own", cure)
+    return nested({**own, **settings})
 
 
 def write(workspace: Workspace, name: str, declared: Partial) -> Path:

@@ -128,7 +128,12 @@ def _checked(experiment: Experiment, known: Protocol) -> Tune:
     seed of the search that is one of the final runs.
     """
     tune, where = tuned(experiment), _where(experiment)
-    if shared := sorted({*tune.seeds} & {*_final_seeds(experiment, known)}):
+    final = experiment.axes.get(STANDARD[SEED])
+    if final is None:
+        seeds = [merge(known.spec, experiment.spec).get(SEED, 0)]
+    else:
+        seeds = known.seeds if final.values == "all" else final.values
+    if shared := sorted({*tune.seeds} & {*seeds}):
         what = f"{shared[0]} is a seed of the final runs, too"
         raise FedshiftError(f"{where}.seeds", what, "Tune with seeds that no final run has.")
     others = [name for name in experiment.axes if name != SEED]
@@ -144,13 +149,6 @@ def _checked(experiment: Experiment, known: Protocol) -> Tune:
         what = "an axis varies the method, and each row has its own search"
         raise FedshiftError(where, what, "Write the methods as rows.")
     return tune
-
-
-def _final_seeds(experiment: Experiment, known: Protocol) -> list[int]:
-    axis = experiment.axes.get(STANDARD[SEED])
-    if axis is None:
-        return [merge(known.spec, experiment.spec).get(SEED, 0)]
-    return known.seeds if axis.values == "all" else axis.values
 
 
 def _wanted(experiment: Experiment, tune: Tune, row: str, spaces: dict[str, Space]) -> dict[str, Space]:

@@ -12,7 +12,6 @@ from typing import Any
 from fedshift.common.errors import FedshiftError, check_known, unknown
 from fedshift.common.files import read_rows
 from fedshift.common.registry import get, names
-from fedshift.common.yaml_file import written
 from fedshift.experiments.axes import Axis, entry
 from fedshift.experiments.column import column
 from fedshift.experiments.paper_claims import compared, paper_claim
@@ -65,17 +64,11 @@ def check_rows(experiment: Experiment, axes: list[Axis], rows: set[tuple[str, st
     for axis in axes:
         block, _, name = axis.key.partition(".params.")
         lacks = {row: name not in _parameters(row[1]) for row in sorted(rows)}
-        if block != "method" or not any(lacks.values()) or all(lacks.values()):
-            continue
-        label, method = next(row for row in lacks if lacks[row])
-        having, other = next(row for row in lacks if not lacks[row])
-        value = written(axis.values[0], default_flow_style=True).removesuffix("\n...\n").strip()
-        cure = (
-            "Leave the axis out and write its values as rows below `methods`: "
-            f"{having}-{value}: {{method: {{name: {other}, params: {{{name}: {value}}}}}}}, and so on."
-        )
-        what = f"the method of '{label}', {method}, has no parameter '{name}'"
-        raise FedshiftError(f"{where}: axes.{axis.name}", what, cure)
+        if block == "method" and any(lacks.values()) and not all(lacks.values()):
+            label, method = next(row for row in lacks if lacks[row])
+            what = f"the method of '{label}', {method}, has no parameter '{name}'"
+            cure = "Leave the axis out, and write a row below `methods` for each of its values."
+            raise FedshiftError(f"{where}: axes.{axis.name}", what, cure)
 
 
 def _parameters(method: str) -> list[str]:

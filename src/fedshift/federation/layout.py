@@ -65,8 +65,6 @@ class Index:
         return Index.where(self.mask & other.mask)
 
     def __or__(self, other: Index) -> Index:
-        if self.size == 0 or other.size == 0:
-            return other if self.size == 0 else self
         return Index.where(self.mask | other.mask)
 
     def __invert__(self) -> Index:

@@ -85,17 +85,11 @@ class Federation:
     """
 
     def __init__(
-        self,
-        spec: RunSpec,
-        method: Method,
-        build: Callable[[], Model],
-        samples: Samples,
-        clients: list[ClientData],
-        target: Tensor | list[Tensor],
-        criterion: Criterion = cross_entropy,
+        self, spec: RunSpec, method: Method, build: Callable[[], Model], samples: Samples,
+        clients: list[ClientData], target: Tensor | list[Tensor], criterion: Criterion = cross_entropy,
         transfer: type[Transfer] = Transfer,
         start: Callable[[Layout, Tensor], Tensor] = lambda layout, row: row,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """target: positions of the samples of the held-out domains; start: changes the drawn row [P + Q]."""
         self.spec, self.method = spec, method
         self._build, self.device, self.evaluated_clients = build, samples.device, clients

@@ -1,8 +1,9 @@
 """What holds for the server's rule of every method, replayed from a run."""
 
 import copy
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -10,8 +11,24 @@ from torch import Tensor
 
 from fedshift.federation.loop import Federation
 from fedshift.federation.method import Method
-from fedshift.testing.contract.state import Contract
 from fedshift.testing.toys import finish, method, small, spec, trained
+
+
+class Contract:
+    """A class of tests, each run for every method named.
+
+    names: the methods
+    exempt: test -> method -> why it cannot hold there by the method's nature
+    """
+
+    names: ClassVar[tuple[str, ...]] = ()
+    exempt: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """Run a test that takes `name` once for each method that is not exempt from it."""
+        if "name" in metafunc.fixturenames:
+            without = self.exempt.get(metafunc.function.__name__, {})
+            metafunc.parametrize("name", [name for name in self.names if name not in without])
 
 
 @dataclass
