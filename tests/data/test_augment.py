@@ -9,7 +9,6 @@ from scipy.stats import ks_2samp
 from torchvision.transforms import v2
 from torchvision.transforms.v2 import functional as V
 
-from fedshift.common.errors import FedshiftError
 from fedshift.data import augment as A
 from fedshift.data.augment import Augment, Evaluate
 
@@ -202,12 +201,3 @@ def agreement(a: torch.Tensor, b: torch.Tensor) -> float:
 
     pairs = zip(statistics(a), statistics(b), strict=True)
     return min(float(ks_2samp(one, other).pvalue) for one, other in pairs)
-
-
-def test_unknown_names():
-    with pytest.raises(
-        FedshiftError, match=r"data\.augment: unknown augmentation 'domainbd'\n  Did you mean 'domainbed'"
-    ):
-        Augment("domainbd", 32, 32, "unit")
-    with pytest.raises(FedshiftError, match=r"data\.normalise: unknown normalisation 'imagnet'"):
-        Evaluate(32, 32, "imagnet")

@@ -17,8 +17,6 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
-from fedshift.common.errors import check_known
-
 NORMALISE = {  # mean and standard deviation per channel of pixels in [0, 1]
     "unit": ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0)),
     "half": ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
@@ -40,11 +38,10 @@ class Evaluate:
     """The test transform: uint8 [B, px, px, 3] to float32 [B, 3, input_px, input_px] in channels_last.
 
     Resizes (antialiased) where the sizes differ and normalises: "unit" ([0, 1]), "half" ([-1, 1]) or
-    "imagenet". Raises FedshiftError for any other.
+    "imagenet".
     """
 
     def __init__(self, px: int, input_px: int, normalise: str) -> None:
-        check_known("data.normalise", "normalisation", normalise, NORMALISE)
         self.px, self.input_px = px, input_px
         self.mean, self.deviation = NORMALISE[normalise]
 
@@ -82,7 +79,6 @@ class Augment:
     """
 
     def __init__(self, name: str, px: int, input_px: int, normalise: str) -> None:
-        check_known("data.augment", "augmentation", name, DRAWS)
         self.name, self.evaluate = name, Evaluate(px, input_px, normalise)
 
     def draw(self, n: int, generator: Generator) -> Tensor:

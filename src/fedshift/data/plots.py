@@ -37,21 +37,16 @@ def _picture(path: Path, figsize: tuple[float, float]) -> Iterator[Figure]:
 
 
 def plot_counts(counts: Mapping[str, Mapping[str, int]], title: str, path: Path) -> None:
-    """PNG: bars of images per domain, and a map domain x class whose colour is the number of images."""
+    """PNG: a map domain x class whose colour is the number of images; each domain with its total."""
     domains, classes = list(counts), list(next(iter(counts.values())))
     table = np.array([[counts[domain][label] for label in classes] for domain in domains])
-    width = min(24.0, 5 + 0.45 * len(classes))
-    with _picture(path, figsize=(width, 1.8 + 0.4 * len(domains))) as figure:
-        bars, cells = figure.subplots(1, 2, width_ratios=[3, max(4.0, width - 3)])
-        bars.barh(domains, table.sum(axis=1), color="tab:blue")
-        bars.bar_label(
-            bars.containers[0], fmt="{:,.0f}", fontsize="x-small", label_type="center", color="white"
-        )
-        bars.invert_yaxis()
-        bars.set(title=title, xlabel="images")
+    with _picture(path, figsize=(min(24.0, 5 + 0.45 * len(classes)), 1.8 + 0.4 * len(domains))) as figure:
+        cells = figure.subplots()
+        cells.set_title(title)
         heatmap = cells.imshow(table, aspect="auto", cmap="viridis", interpolation="nearest")
         figure.colorbar(heatmap, ax=cells, label="images")
-        cells.set_yticks(range(len(domains)), domains)
+        totals = zip(domains, table.sum(axis=1), strict=True)
+        cells.set_yticks(range(len(domains)), [f"{domain}: {total:,}" for domain, total in totals])
         if len(classes) <= NAMED_CLASSES:
             cells.set_xticks(range(len(classes)), classes, rotation=90)
         else:

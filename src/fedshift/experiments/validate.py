@@ -190,10 +190,7 @@ def _filled(template: str, label: str, values: dict[str, Any]) -> Iterator[str]:
     for known in ({"target": "mean", **values}, {**values, "target": "mean"}):
         fields = {**known, "method": label, LAYER: "layer1"}
         if all(field in fields for field in FIELD.findall(template)):
-            filled = template
-            for field in FIELD.findall(template):
-                filled = filled.replace(f"{{{field}}}", str(fields[field]))
-            yield filled
+            yield FIELD.sub(lambda match, of=fields: str(of[match[1]]), template)
 
 
 def figures(experiment: Experiment) -> dict[str, Any]:

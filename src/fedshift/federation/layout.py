@@ -151,19 +151,14 @@ class Layout:
         """The positions of all entries of a module and its children, or of the one entry of that name."""
         return self.select(lambda entry: entry.name == module or entry.name.startswith(f"{module}."))
 
-    def layers(self, index: Index) -> dict[str, Index]:
-        """`index` cut by layer: name -> positions, in the order of the model; empty layers are left out."""
-        return self._cut(index, lambda entry: entry.layer)
-
-    def tensors(self, index: Index) -> dict[str, Index]:
-        """`index` cut by tensor."""
-        return self._cut(index, lambda entry: entry.name)
-
-    def _cut(self, index: Index, part: Callable[[Entry], str]) -> dict[str, Index]:
+    def layers(self, index: Index, by: str = "layer") -> dict[str, Index]:
+        """`index` cut by layer, or by "tensor": name -> positions, in the order of the model; without empty
+        ones.
+        """
         mask, places = index.mask, dict[str, list[Tensor]]()
         for entry in self.entries:
             inside = entry.offset + mask[entry.slice].nonzero().flatten()
-            places.setdefault(part(entry), []).append(inside)
+            places.setdefault(entry.name if by == "tensor" else entry.layer, []).append(inside)
         joined = {name: torch.cat(positions) for name, positions in places.items()}
         return {name: Index.of(positions, self.size) for name, positions in joined.items() if len(positions)}
 

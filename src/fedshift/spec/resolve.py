@@ -30,14 +30,8 @@ def resolve(spec: RunSpec, where: str = "run") -> RunSpec:
 
 def _resolve(spec: RunSpec, where: str) -> RunSpec:
     spec = resolve_division(spec, where)
-    model = get("models", spec.model.name)
-    starts = ["scratch", *model.weights]
+    starts = ["scratch", *get("models", spec.model.name).weights]
     check_known(f"{where}: model.init", f"start of {spec.model.name}", spec.model.init, starts)
-    if spec.data.input_px < model.min_px:
-        cure = f"Set data.input_px (and data.prepare.px) to {model.min_px} or more."
-        raise FedshiftError(
-            f"{where}: data.input_px", f"{spec.data.input_px} px is too small for '{spec.model.name}'", cure
-        )
     network, method = (canonical_json(block.model_dump()) for block in (spec.model, spec.method))
     if refused := _refused(network, spec.data.input_px, method, spec.local.batch == 1):
         raise FedshiftError(f"{where}: {refused.where}", refused.what, refused.cure)
