@@ -93,15 +93,17 @@ def divide(index: pd.DataFrame, spec: Division) -> pd.DataFrame:
         what = "no source domain is left"
         raise FedshiftError(f"{where}: target", what, "Hold out fewer domains, or none: target: null.")
     scheme.params.check(len(sources), f"{where}: params")
+    words, group = index["split"].to_numpy(), index["group"].to_numpy()
     client = scheme.assign(index, sources, generator(seed, scheme.name))
     split = np.where(index["domain"].isin(held_out), "target", "unused").astype(object)
     if spec.partition.target_split != "all":
         split[(split == "target") & (_tests(index, spec) != "test")] = "unused"
     if spec.partition.groups == "together":
-        client = _reunited(client, index)
+        # copies in one domain are all at the client of the first of them
+        first = pd.Series(client).groupby([index["domain"].to_numpy(), group]).transform("first")
+        client = np.where(group >= 0, first.to_numpy(), client)
         left_out = _twins(split, index, held_out)
         client[left_out], split[left_out] = -1, "unused"
-    words, group = index["split"].to_numpy(), index["group"].to_numpy()
     held = index["domain"].where(client >= 0).groupby([client, index["domain"]])
     parts: dict[Any, Any] = dict(held.indices)
     for (holder, domain), part in parts.items():
@@ -121,13 +123,6 @@ def divide(index: pd.DataFrame, spec: Division) -> pd.DataFrame:
         table.loc[(table["split"] == "target") & copied, "split"] = "unused"
     _check(table, scheme.clients(len(sources)), spec, where)
     return table
-
-
-def _reunited(client: NDArray[np.int16], index: pd.DataFrame) -> NDArray[np.int16]:
-    """Clients of the images; byte-identical images of a domain are all at the client of the first of them."""
-    group = index["group"].to_numpy()
-    first = pd.Series(client).groupby([index["domain"].to_numpy(), group]).transform("first").to_numpy()
-    return np.where(group >= 0, first, client)
 
 
 def _twins(split: Words, index: pd.DataFrame, held_out: tuple[str, ...]) -> NDArray[np.bool_]:

@@ -175,8 +175,6 @@ def _published(printed: frozenset[str], experiment: Experiment, uses: list[Use],
         for template in experiment.templates(row):
             for field in FIELD.findall(template):
                 check_known(place, "field", field, ["method", LAYER, *axes])
-            if set("{}") & set(FIELD.sub("", template)):
-                raise FedshiftError(place, "has a brace without its other", "Write {method} or {<axis>}.")
             keys = [key for label, values, _ in mine for key in _filled(template, label, values)]
             if printed.isdisjoint(keys):
                 first = keys[0] if keys else template

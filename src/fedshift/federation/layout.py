@@ -65,6 +65,8 @@ class Index:
         return Index.where(self.mask & other.mask)
 
     def __or__(self, other: Index) -> Index:
+        if self.size == 0 or other.size == 0:
+            return other if self.size == 0 else self
         return Index.where(self.mask | other.mask)
 
     def __invert__(self) -> Index:
@@ -109,7 +111,9 @@ class Layout:
         self.entries: list[Entry] = []
         end = self.P = 0
         for name, tensor in (trainable | statistics).items():
-            place = self._aligned(end), tuple(tensor.shape), _strides(tensor)
+            memory = torch.channels_last if tensor.dim() == 4 else torch.contiguous_format
+            strides = torch.empty_like(tensor, device="meta", memory_format=memory).stride()
+            place = self._aligned(end), tuple(tensor.shape), tuple(strides)
             self.entries.append(Entry(name, *place, kinds[name], roles[name], layers[name]))
             end = self.entries[-1].slice.stop
             if name in trainable:
@@ -215,11 +219,6 @@ def _described(model: nn.Module) -> tuple[dict[str, str], dict[str, str], dict[s
 def _tensors(module: nn.Module, prefix: str = "", recurse: bool = True) -> list[str]:
     parameters, buffers = module.named_parameters(prefix, recurse), module.named_buffers(prefix, recurse)
     return [name for name, _ in [*parameters, *buffers]]
-
-
-def _strides(tensor: Tensor) -> tuple[int, ...]:
-    memory = torch.channels_last if tensor.dim() == 4 else torch.contiguous_format
-    return tuple(torch.empty_like(tensor, device="meta", memory_format=memory).stride())
 
 
 def _kind(module: nn.Module, name: str) -> str:

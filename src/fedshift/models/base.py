@@ -51,9 +51,7 @@ class Model(nn.Module):
         for key in params:
             check_known(where, "option", key, [field.name for field in fields(self.Params)])
         if input_px < self.min_px:
-            cure = (
-                f"Set data.input_px and data.prepare.px to {self.min_px} or more, or choose another model."
-            )
+            cure = f"Set data.input_px and data.prepare.px to {self.min_px} or more, or choose another model."
             raise FedshiftError(where, f"an input of {input_px} px is too small", cure)
         self.hp = self.Params(**params)
         self.classes, self.input_px = classes, input_px

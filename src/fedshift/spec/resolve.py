@@ -23,18 +23,15 @@ def resolve(spec: RunSpec, where: str = "run") -> RunSpec:
     Raises FedshiftError naming `where`, the key and the nearest valid choice.
     """
     text = spec.model_dump_json()
-    if text not in _resolved:
-        _resolved[text] = _resolve(spec, where)
-    return _resolved[text]
-
-
-def _resolve(spec: RunSpec, where: str) -> RunSpec:
+    if text in _resolved:
+        return _resolved[text]
     spec = resolve_division(spec, where)
     starts = ["scratch", *get("models", spec.model.name).weights]
     check_known(f"{where}: model.init", f"start of {spec.model.name}", spec.model.init, starts)
     network, method = (canonical_json(block.model_dump()) for block in (spec.model, spec.method))
     if refused := _refused(network, spec.data.input_px, method, spec.local.batch == 1):
         raise FedshiftError(f"{where}: {refused.where}", refused.what, refused.cure)
+    _resolved[text] = spec
     return spec
 
 
