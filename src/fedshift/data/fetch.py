@@ -278,12 +278,9 @@ def instructions(dataset: Dataset, raw: Path) -> str:
     if not dataset.domains:
         lines.append("Each folder in it is a domain, each folder in that a class; a domain may lack a class.")
     else:
-        lines.append(f"Domains: {_some(dataset.domains)}.")
-        try:
-            classes = dataset.domains_and_classes(raw)[1]
-            lines.append(f"Classes ({len(classes)}): {_some(classes)}.")
-        except FedshiftError:
-            lines.append("Classes: those that the lists name.")
+        classes = () if listed else dataset.domains_and_classes(raw)[1]
+        named = f"Classes ({len(classes)}): {_some(classes)}." if classes else "Classes: as in the lists."
+        lines += [f"Domains: {_some(dataset.domains)}.", named]
     command = f"fedshift fetch {dataset.name} --release {raw.name} --from PATH{' --lists FOLDER' * listed}"
     lines.append(f"Then: {command}")
     lines.append("PATH: the unpacked folder, or the archive as downloaded (several: --from for each).")

@@ -97,16 +97,10 @@ def load(workspace: Workspace, spec: RunSpec) -> RunData:
     present = prepared.index.groupby("domain", sort=False)["class"].agg(set)
     absent = {domain: [name for name in classes if name not in held] for domain, held in present.items()}
     held_out = [(partition["domain"] == name).to_numpy() for name in spec.data.held_out]
-    return RunData(
-        images=images,
-        labels=labels,
-        clients=clients,
-        targets=[positions(domain & (split == "target")) for domain in held_out],
-        unheld=[positions(domain & (owner < 0)) for domain in held_out],
-        classes=classes,
-        absent={str(domain): names for domain, names in absent.items() if names},
-        hashes=hashes,
-    )
+    targets = [positions(domain & (split == "target")) for domain in held_out]
+    unheld = [positions(domain & (owner < 0)) for domain in held_out]
+    lacking = {str(domain): names for domain, names in absent.items() if names}
+    return RunData(images, labels, clients, targets, unheld, classes, lacking, hashes)
 
 
 def load_rendered(folder: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64], str]:

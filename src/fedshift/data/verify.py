@@ -205,11 +205,9 @@ def unpublished(dataset: Dataset, raw: Path, actual: Files) -> list[str]:
     if facts.complete and facts.lists and not own_lists(raw).exists():
         return differences(dict.fromkeys(read_lists(REFERENCE / facts.lists)), dict.fromkeys(actual))
     counts = Counter(path.partition("/")[0] for path in actual)
-    return [
-        f"{domain}: {counts[domain]:,} images, {number:,} were published"
-        for domain, number in (facts.counts or {}).items()
-        if counts[domain] != number
-    ]
+    published = facts.counts or {}
+    wrong = [domain for domain, number in published.items() if counts[domain] != number]
+    return [f"{domain}: {counts[domain]:,} images, {published[domain]:,} were published" for domain in wrong]
 
 
 def tabulate(dataset: Dataset, raw: Path) -> Files:

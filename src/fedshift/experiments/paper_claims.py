@@ -114,12 +114,10 @@ def sides(workspace: Workspace, row: Mapping[str, str]) -> list[Sum[str]]:
     """
     index = _index(workspace)
     spelled = read(workspace.reference / "claims.yaml").get("sides", {}).get(row["id"], {})
-    found = [
-        Sum(tuple((float(factor), uid) for uid, factor in spelled[name].items()))
-        if name in spelled
-        else _side(index, row, name)
-        for name in (row["left"], *names(row["right"]))
-    ]
+    found = []
+    for name in (row["left"], *names(row["right"])):
+        terms = tuple((float(factor), uid) for uid, factor in spelled.get(name, {}).items())
+        found.append(Sum(terms) if terms else _side(index, row, name))
     return [side for side in found if side] if found[0] and found[0].terms and all(found) else []
 
 
