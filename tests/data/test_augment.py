@@ -12,13 +12,7 @@ from torchvision.transforms.v2 import functional as V
 from fedshift.data import augment as A
 from fedshift.data.augment import Augment, Evaluate
 
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+torch.set_num_threads(1)
 
 
 def noise(n: int, px: int) -> torch.Tensor:

@@ -19,8 +19,9 @@ from fedshift.data.partition import divide, load_partition, noted, partition
 from fedshift.data.partitions.domains_per_client import count_parts, deal
 from fedshift.data.plots import plot_partition
 from fedshift.data.prepare import load_index, prepare
-from fedshift.spec import RunSpec, parse
+from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
+from fedshift.testing.toys import spec as spec_with
 from tests.reference import Reference
 
 REFERENCE = Reference("hfedf.json")
@@ -45,16 +46,8 @@ def make_spec(
     seed: int = 0,
     dataset: str = "digits",
 ) -> RunSpec:
-    value = {
-        "data": {"dataset": dataset, "target": target},
-        "partition": {"scheme": scheme, "params": params or {}, "fractions": fractions},
-        "model": {"name": "any"},
-        "method": {"name": "any"},
-        "local": {"batch": 8, "lr": 0.1},
-        "federation": {"rounds": 1},
-        "seed": seed,
-    }
-    return parse(value, "test")
+    parts = {"scheme": scheme, "params": params or {}, "fractions": fractions}
+    return spec_with(data={"dataset": dataset, "target": target}, partition=parts, seed=seed)
 
 
 def sizes(table: pd.DataFrame) -> pd.DataFrame:

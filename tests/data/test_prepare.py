@@ -30,9 +30,10 @@ from fedshift.data.plots import plot_counts, plot_domains, plot_partition
 from fedshift.data.prepare import load_prepared, prepare
 from fedshift.data.verify import write_manifest
 from fedshift.federation.samples import Samples
-from fedshift.spec import Prepare, RunSpec, Source, parse
+from fedshift.spec import Prepare, RunSpec, Source
 from fedshift.spec.resolve import resolve
 from fedshift.storage.workspace import Workspace
+from fedshift.testing.toys import spec
 from tests.conftest import ROOT
 from tests.data.conftest import draw, plant
 
@@ -230,19 +231,7 @@ def test_pictures_take_any_name_for_text(tmp_path: Path) -> None:
 
 def spec_of(method: str = "fedavg", target: object = "texture", **blocks: Any) -> RunSpec:
     hp = {"space": "rgb", "styles": 1} if method == "ccst" else {}
-    return resolve(
-        parse(
-            {
-                "data": {"dataset": "digits", "target": target},
-                "model": {"name": "digits_cnn"},
-                "method": {"name": method, "params": hp},
-                "local": {"batch": 64, "lr": 0.05},
-                "federation": {"rounds": 1},
-                **blocks,
-            },
-            "test",
-        )
-    )
+    return resolve(spec(data={"target": target}, method={"name": method, "params": hp}, **blocks))
 
 
 def test_run_gets_what_its_files_say(project: Path) -> None:
