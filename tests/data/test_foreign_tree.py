@@ -20,7 +20,7 @@ from fedshift.data.prepare import load_prepared, prepare
 from fedshift.data.state import State, states
 from fedshift.data.verify import verify, write_manifest
 from fedshift.planning import planfile
-from fedshift.spec import Prepare, Source
+from fedshift.spec.settings import Prepare, Source
 from fedshift.storage.workspace import Workspace
 from tests.data.conftest import draw, plant
 from tests.data.test_partition import make_spec

@@ -21,8 +21,9 @@ from fedshift.data.fetch import fetch
 from fedshift.data.partition import load_partition, partition
 from fedshift.data.prepare import load_index, prepare
 from fedshift.data.verify import verify, write_manifest
-from fedshift.spec import Prepare, RunSpec
+from fedshift.spec import RunSpec
 from fedshift.spec.resolve import resolve
+from fedshift.spec.settings import Prepare
 from fedshift.storage.workspace import Workspace
 from fedshift.testing.toys import spec
 from fedshift.training.run import Machine, train

@@ -30,8 +30,9 @@ from fedshift.data.plots import plot_counts, plot_domains, plot_partition
 from fedshift.data.prepare import load_prepared, prepare
 from fedshift.data.verify import write_manifest
 from fedshift.federation.samples import Samples
-from fedshift.spec import Prepare, RunSpec, Source
+from fedshift.spec import RunSpec
 from fedshift.spec.resolve import resolve
+from fedshift.spec.settings import Prepare, Source
 from fedshift.storage.workspace import Workspace
 from fedshift.testing.toys import spec
 from tests.conftest import ROOT
@@ -115,7 +116,7 @@ KILLED = """
 import sys
 from pathlib import Path
 from fedshift.data import prepare
-from fedshift.spec import Prepare
+from fedshift.spec.settings import Prepare
 from fedshift.storage.workspace import Workspace
 from tests.killed import after_calls
 

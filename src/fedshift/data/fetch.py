@@ -23,19 +23,12 @@ from fedshift.data.archive import is_archive, unpack
 from fedshift.data.dataset import Dataset, renamed
 from fedshift.data.lists import WORDS, gather, lists_file, own_lists, read_lists, write_table
 from fedshift.data.tree import ImageTree, LeftOut, below, left_out
-from fedshift.data.verify import (
-    NAMED,
-    count_lines,
-    entries,
-    manifest,
-    manifest_path,
-    stamp_path,
-    write_manifest,
-)
+from fedshift.data.verify import count_lines, entries, manifest, manifest_path, stamp_path, write_manifest
 from fedshift.data.versions import pointer
 from fedshift.storage.workspace import Workspace
 
 Say = Callable[[str], None]
+SHOWN = 20  # names that a message lists one by one
 TABLES = frozenset({".csv", ".json", ".tsv", ".txt", ".xls", ".xlsx"})  # they may hold labels
 
 
@@ -292,4 +285,4 @@ def instructions(dataset: Dataset, raw: Path) -> str:
 
 
 def _some(names: Sequence[str]) -> str:
-    return ", ".join(names if len(names) <= NAMED else (*names[:3], "...", names[-1]))
+    return ", ".join(names if len(names) <= SHOWN else (*names[:3], "...", names[-1]))

@@ -16,17 +16,14 @@ from fedshift.common.registry import get
 from fedshift.data.plots import plot_partition
 from fedshift.data.prepare import load_index
 from fedshift.data.scheme import Scheme, generator, permutation
-from fedshift.spec import Division, Source
 from fedshift.spec.block import params
+from fedshift.spec.settings import Division, Source
 from fedshift.storage.workspace import Workspace
 
 MINIMUM = 2  # batch normalisation cannot train on one sample
 Words = NDArray[np.object_]
 OFFICIAL = {"train": "train", "crossval": "val", "val": "val", "test": "test"}
-CURE = (
-    "Run: snakemake --profile profiles/local partitions (of what params.yaml names; one alone: fedshift "
-    "partition --help)"
-)
+CURE = "Run: snakemake --profile profiles/local partitions (one alone: fedshift partition --help)"
 
 
 def partition(workspace: Workspace, spec: Division) -> Path:

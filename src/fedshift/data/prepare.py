@@ -27,23 +27,14 @@ from PIL import Image
 from tqdm import tqdm
 
 from fedshift.common.errors import Damaged, FedshiftError
-from fedshift.common.files import (
-    built_once,
-    canonical_json,
-    cure_of,
-    read_json,
-    read_whole,
-    sha256,
-    sha256_file,
-    write_json,
-)
+from fedshift.common.files import built_once, cure_of, read_json, read_whole, sha256, sha256_file, write_json
 from fedshift.common.parquet import read_columns, write_columns
 from fedshift.common.processes import spread, usable_cores
 from fedshift.common.registry import get, module
 from fedshift.data.dataset import Dataset
 from fedshift.data.verify import manifest, verified
 from fedshift.identity import fingerprint
-from fedshift.spec import Prepare, Source
+from fedshift.spec.settings import Prepare, Source, short
 from fedshift.storage.workspace import Workspace
 
 log = logging.getLogger(__name__)
@@ -195,7 +186,7 @@ def _write(
     index = dataset.index(raw)
     index.insert(0, "sample", np.arange(len(index), dtype=np.int32))
     facts |= {"version": dataset.version, "pillow": PIL.__version__, "code": _code(dataset.name)}
-    images, work, paths = part / "images.npy", sha256(canonical_json(facts)), list(index["path"])
+    images, work, paths = part / "images.npy", short(facts), list(index["path"])
     try:
         broken = _decode(part, work, Decoder(dataset, raw, options, images), paths, jobs)
     except OSError as error:

@@ -199,10 +199,8 @@ class ImageTree(Dataset):
     def _locate(self, raw: Path, path: str) -> Path:
         domain, label, *split, file = path.split("/")
         home = self._child(raw, domain)
-        bases = [home / word for word in split] or [
-            home,
-            *(home / level for level in self.levels if level not in WORDS),
-        ]
+        levels = (level for level in self.levels if level not in WORDS)
+        bases = [home / word for word in split] or [home, *(home / level for level in levels)]
         places = (self._child(base, label) / file for base in bases)
         return next((place for place in places if place.is_file()), home / label / file)
 

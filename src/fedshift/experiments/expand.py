@@ -26,6 +26,8 @@ from fedshift.spec import RunSpec, parse
 from fedshift.spec.resolve import check_weights, resolve
 from fedshift.storage.workspace import Workspace
 
+Wanted = Callable[[RunSpec], bool]
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -45,7 +47,7 @@ def expand(workspace: Workspace, experiment: Experiment, choice: Choice | None =
 
     Raises FedshiftError for a name in the file that does not exist, and for a run that cannot be built.
     """
-    cells = list(_cells(workspace, experiment, choice))
+    cells = list(cells_of(workspace, experiment, choice))
     if not cells:
         what = "asks for no run: `only` leaves no domain of the data sets"
         raise FedshiftError(experiment.file, what, "Leave a target to hold out.")
@@ -62,18 +64,6 @@ def planned(workspace: Workspace, experiment: Experiment) -> list[Cell]:
     """The runs that are trained for an experiment. Raises FedshiftError where its search has not chosen."""
     choice = read_choice(workspace, experiment.name) if experiment.tune else None
     return expand(workspace, experiment, choice)
-
-
-def specs(
-    workspace: Workspace, experiment: Experiment, choice: Choice | None, wanted: Callable[[RunSpec], bool]
-) -> Iterator[RunSpec]:
-    """The specs of those runs of an experiment that are `wanted`, each resolved when it is asked for. Tables,
-    claims and evaluations of the file are not checked.
-
-    choice: as `expand` has it
-    wanted: is asked of a spec before it is resolved; data set, method, target and seed are then the run's
-    """
-    return (cell.spec for cell in _cells(workspace, experiment, choice, wanted))
 
 
 def evaluations(workspace: Workspace, experiment: Experiment) -> dict[str, Task]:
@@ -120,13 +110,15 @@ def _adapted(
                 yield replace(cell, label=label, task=task)
 
 
-def _cells(
-    workspace: Workspace,
-    experiment: Experiment,
-    choice: Choice | None,
-    wanted: Callable[[RunSpec], bool] | None = None,
+def cells_of(
+    workspace: Workspace, experiment: Experiment, choice: Choice | None, wanted: Wanted = lambda spec: True
 ) -> Iterator[Cell]:
-    """All cells of an experiment, or those that are `wanted`: rows by the points on its axes."""
+    """The cells of an experiment that are `wanted`, rows by the points on its axes, each resolved when it is
+    asked for. Adapted runs are left out; tables, claims and evaluations of the file are not checked.
+
+    choice: as `expand` has it
+    wanted: is asked of a spec before it is resolved; data set, method, target and seed are then the run's
+    """
     known, order = protocol(workspace, experiment.protocol), lineage(workspace, experiment.protocol)
 
     @functools.cache
@@ -144,7 +136,7 @@ def _cells(
         chosen = choice.of(experiment, label, columns) if choice else {}
         named = {"method": {"name": method}}
         declared = parse(merge(settled(dataset, method, variant), named, own, chosen, point), place)
-        if wanted and not wanted(declared):
+        if not wanted(declared):
             continue
         run = resolve(declared, place)
         if any(setting(part, "federation", "weights", "") for part in (experiment.spec, own, point)):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fedshift.spec import Local
+from fedshift.spec.settings import Local
 
 
 @dataclass(frozen=True)

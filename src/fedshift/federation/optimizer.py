@@ -9,7 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from fedshift.spec import Local
+from fedshift.spec.settings import Local
 
 
 @dataclass(frozen=True)

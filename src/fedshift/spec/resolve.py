@@ -97,14 +97,10 @@ def check_weights(spec: RunSpec, where: str) -> None:
     """
     method, weights = spec.method.build(), spec.federation.weights
     if method.weights not in (None, weights):
-        what = (
-            f"'{weights}' would have no effect: {method.name} weighs its clients by a rule of its own, "
-            f"'{method.weights}'"
-        )
-        own = "weights" in {field.name for field in dataclasses.fields(method.Params)}
-        cure = (
-            f"Set method.params.weights to '{weights}'." if own else "Leave it out, or choose another method."
-        )
+        what = f"'{weights}' has no effect: {method.name} weighs clients by its own rule, '{method.weights}'"
+        cure = "Leave it out, or choose another method."
+        if "weights" in {field.name for field in dataclasses.fields(method.Params)}:
+            cure = f"Set method.params.weights to '{weights}'."
         raise FedshiftError(f"{where}: federation.weights", what, cure)
 
 
