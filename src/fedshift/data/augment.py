@@ -25,9 +25,7 @@ NORMALISE = {  # mean and standard deviation per channel of pixels in [0, 1]
 TRIES = 10
 BOX = 2 * TRIES + 2  # area and aspect ratio of each try, top, left
 JITTER = {"domainbed": 0.3, "fedrd": 0.4}  # strength of ColorJitter, four times
-DRAWS = {"none": 0, "flip": 1, "translate": 4} | dict.fromkeys(
-    JITTER, BOX + 7
-)  # uniform numbers of one sample
+DRAWS = {"none": 0, "flip": 1, "translate": 4} | dict.fromkeys(JITTER, BOX + 7)  # uniform numbers of a sample
 LUMA = (0.2989, 0.587, 0.114)
 BRIGHTNESS, CONTRAST, SATURATION, HUE = range(4)
 BLEND_ORDERS = ((0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0))

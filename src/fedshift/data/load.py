@@ -117,10 +117,8 @@ def load_rendered(folder: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64], s
     return pixels, table["sample"].to_numpy(np.int64, copy=True), sha256(facts["images"] + facts["index"])
 
 
-def _write(
-    part: Path, made: Iterator[tuple[int, NDArray[np.uint8]]], px: int, sources: dict[str, str]
-) -> None:
-    """Write the (sample, image) that a rendering has made, and rendered.json: their hashes and `sources`."""
+def _write(part: Path, made: Iterator[tuple[int, NDArray[np.uint8]]], px: int, facts: dict[str, str]) -> None:
+    """Write the (sample, image) that a rendering has made, and rendered.json: their hashes and `facts`."""
     samples: list[int] = []
     images, raw = part / "images.npy", part / "images.raw"
     bar = tqdm(desc="render", unit=" images", disable=None)
@@ -133,4 +131,4 @@ def _write(
     raw.unlink()
     index = pd.DataFrame({"sample": np.array(samples, dtype=np.int32)})
     hashes = {"images": sha256_file(images), "index": write_columns(part / "index.parquet", index, {})}
-    write_json(part / "rendered.json", {**hashes, **sources})
+    write_json(part / "rendered.json", {**hashes, **facts})

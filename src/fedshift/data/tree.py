@@ -1,6 +1,7 @@
 """A data set whose raw files are a tree `domain/class/image`."""
 
 import functools
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ SUFFIXES = frozenset(
 )
 # Whatever a file's name says, no other decoder of Pillow's is asked: EPS would start Ghostscript.
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", TiffImageFile.format, WebPImageFile.format)
-LITTER = frozenset({"thumbs.db", "desktop.ini", "__macosx"})
+LITTER = re.compile(r"\..*|thumbs\.db|desktop\.ini|__macosx", re.IGNORECASE | re.DOTALL)  # hidden
 PIXELS = 80_000_000  # of an image: a small file may unpack to far more than memory holds
 SIXTEEN_BIT = frozenset({"I", "F", "I;16", "I;16B", "I;16L", "I;16N"})
 CONTRAST = 16  # of 255: what differs by less is not seen
@@ -240,9 +241,7 @@ def within(folder: Path) -> list[Path]:
     """What a user sees in `folder`, sorted; nothing if it is a file."""
     if not folder.is_dir():
         return []
-    return sorted(
-        path for path in folder.iterdir() if path.name[0] != "." and path.name.lower() not in LITTER
-    )
+    return sorted(path for path in folder.iterdir() if not LITTER.fullmatch(path.name))
 
 
 def below(folder: Path, depth: int) -> list[Path]:

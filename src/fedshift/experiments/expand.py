@@ -204,9 +204,7 @@ def _values(name: str, experiment: Experiment, known: Protocol) -> list[Any]:
     points: list[Partial] = [{"data.dataset": dataset} for dataset in next(datasets, ())] or [{}]
     subjects = (_subject(known, experiment, label, point) for label in experiment.methods for point in points)
     release = setting(merge(known.spec, experiment.spec), "data", "release", "original")
-    return list(
-        dict.fromkeys(domain for dataset, _ in subjects for domain in _domains(dataset, where, release))
-    )
+    return list(dict.fromkeys(name for dataset, _ in subjects for name in _domains(dataset, where, release)))
 
 
 def _domains(dataset: str, where: str, release: str = "original") -> tuple[str, ...]:
@@ -214,8 +212,6 @@ def _domains(dataset: str, where: str, release: str = "original") -> tuple[str, 
     domains: tuple[str, ...] = get("datasets", dataset, f"{where}: data.dataset").domains
     if not domains:
         what = f"'all' asks for the domains of '{dataset}', which only its images tell"
-        cure = (
-            f"List them: `target: [a, b]`. What they are says: fedshift verify {dataset} --release {release}"
-        )
+        cure = f"List them: `target: [a, b]`. To see them: fedshift verify {dataset} --release {release}"
         raise FedshiftError(f"{where}: axes.target", what, cure)
     return domains

@@ -58,9 +58,7 @@ def _check_name(folder: Path, name: str) -> None:
     if other := next((path for path in (*inside, *above) if path.is_file()), None):
         other_name = other.relative_to(folder).with_suffix("").as_posix()
         what = f"results of '{name}' and of '{other_name}' would lie inside each other"
-        raise FedshiftError(
-            where, what, "Rename one of the two files, so that none is below the other's name."
-        )
+        raise FedshiftError(where, what, "Rename one file, so that neither is below the other's name.")
 
 
 def unknown_experiment(workspace: Workspace, name: str) -> FedshiftError:

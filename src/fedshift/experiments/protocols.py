@@ -5,7 +5,7 @@ reports, and presets, a method's tuned values.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -187,22 +187,13 @@ def merge(*parts: Partial) -> Partial:
 
 
 def nested(values: Mapping[str, Any]) -> Partial:
-    """{"partition.params.d": 2} -> {partition: {params: {d: 2}}}."""
+    """{"partition.params.d": 2} -> {partition: {params: {d: 2}}}: the inverse of `dotted`."""
     parts = []
     for key, value in values.items():
         for word in reversed(key.split(".")):
             value = {word: value}
         parts.append(value)
     return merge(*parts)
-
-
-def dotted(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """{partition: {params: {d: 2}}} -> ("partition.params.d", 2): `nested`'s inverse, of all values."""
-    for key, inner in value.items():
-        if isinstance(inner, Mapping):
-            yield from dotted(inner, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", inner
 
 
 def has(folder: Path, name: str) -> bool:

@@ -286,7 +286,5 @@ class Experiment(Closed):
     @property
     def rows(self) -> list[str]:
         """The rows of its tables: methods, below each what is adapted of it."""
-        below = {
-            method: [row for row, of in self.adapt.items() if of.run == method] for method in self.methods
-        }
-        return [row for method in self.methods for row in (method, *below[method])]
+        below = {row: [one for one, of in self.adapt.items() if of.run == row] for row in self.methods}
+        return [one for row in self.methods for one in (row, *below[row])]

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 from pydantic import Field
 
 from fedshift.common.errors import FedshiftError, check_known
-from fedshift.common.files import canonical_json
+from fedshift.common.files import canonical_json, dotted
 from fedshift.common.yaml_file import read
 from fedshift.experiments.axes import STANDARD, entry, method_of
-from fedshift.experiments.protocols import Partial, Protocol, Space, dotted, merge, nested, protocol, searched
+from fedshift.experiments.protocols import Partial, Protocol, Space, merge, nested, protocol, searched
 from fedshift.experiments.schema import AxisValues, Experiment, Tune
 from fedshift.spec import Closed, closed
 from fedshift.storage.workspace import TUNING, Workspace

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from fedshift.common.errors import FedshiftError, check_known, unknown
-from fedshift.common.files import read_rows
+from fedshift.common.files import dotted, read_rows
 from fedshift.common.registry import get, names
 from fedshift.experiments.axes import Axis, entry
 from fedshift.experiments.column import column
 from fedshift.experiments.paper_claims import compared, paper_claim
-from fedshift.experiments.protocols import Partial, dotted
+from fedshift.experiments.protocols import Partial
 from fedshift.experiments.schema import FIELD, LAYER, METRIC, Compared, Entry, Experiment, Table
 from fedshift.spec import RunSpec
 from fedshift.spec.block import params

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from fedshift.common.files import dotted
 from fedshift.common.registry import get
 from fedshift.federation import loop
-from fedshift.federation.checkpoint import flat
 from fedshift.federation.client import Client
 from fedshift.federation.layout import Network
 from fedshift.federation.loop import Federation
@@ -38,9 +38,8 @@ SIZES = ((16, 3, 5), (6, 5, 4), (14, 4, 3))
 def spec(**blocks: dict[str, Any]) -> RunSpec:
     """BASE with some keys of some blocks changed."""
     seed: Any = blocks.pop("seed", 0)
-    return RunSpec.model_validate(
-        {"seed": seed, **{name: {**BASE.get(name, {}), **blocks.get(name, {})} for name in {*BASE, *blocks}}}
-    )
+    merged = {name: {**BASE.get(name, {}), **blocks.get(name, {})} for name in {*BASE, *blocks}}
+    return RunSpec.model_validate({"seed": seed, **merged})
 
 
 def method(name: str, **hp: Any) -> Method:
@@ -175,7 +174,8 @@ def small(
 
 def tensors(federation: Federation) -> dict[str, Tensor]:
     """Every tensor of the state by its joined name, sharing memory with it."""
-    return {name: value for name, value in flat(federation.state.state_dict()) if isinstance(value, Tensor)}
+    state = dotted(federation.state.state_dict(), "/")
+    return {name: value for name, value in state if isinstance(value, Tensor)}
 
 
 def diagnosed(federation: Federation) -> dict[tuple[str, int, int], dict[int, float]]:

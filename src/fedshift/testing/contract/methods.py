@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from pytest import MonkeyPatch
 from torch import Tensor
 
 from fedshift.federation import checkpoint, local, loop
@@ -76,7 +77,7 @@ def read(segment: Path) -> list[tuple[object, ...]]:
 Turn = tuple[list[int], int, list[int]]  # training samples, steps, order of batches
 
 
-def turns_of(name: str, monkeypatch: pytest.MonkeyPatch) -> dict[tuple[int, int], Turn]:
+def turns_of(name: str, monkeypatch: MonkeyPatch) -> dict[tuple[int, int], Turn]:
     """What each client that took part trained on: (round, client) -> its turn."""
     run = spec(federation={"rounds": 3, "participation": 0.67})
     with monkeypatch.context() as patch:
@@ -97,7 +98,7 @@ class MethodContract(Contract):
         poisoned = finish(small(RUN, method(name), transfer=Poisoned))
         assert state_of(poisoned) == state_of(finish(small(RUN, method(name))))
 
-    def test_local_entries_never_reach_the_server(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_local_entries_never_reach_the_server(self, name: str, monkeypatch: MonkeyPatch) -> None:
         """`aggregate` sees NaN there, and numbers in what is shared."""
         federation = small(RUN, method(name))
         rounds = captured(federation, monkeypatch)
@@ -113,7 +114,7 @@ class MethodContract(Contract):
 
     @pytest.mark.parametrize("precision", ["fp32", "bf16"])
     def test_gradients_stay_in_the_flat_vector(
-        self, name: str, precision: str, monkeypatch: pytest.MonkeyPatch
+        self, name: str, precision: str, monkeypatch: MonkeyPatch
     ) -> None:
         """After every step tensors and gradients are still views, and all numbers finite."""
         run = spec(local={"precision": precision}, federation={"rounds": 1})
@@ -175,9 +176,7 @@ class MethodContract(Contract):
             assert point.value == pytest.approx(sum(by_client) / 3, abs=1e-12)
         assert sum(point.name == "acc/id" for point in tracked) == 4
 
-    def test_participation_and_batches_are_those_of_fedavg(
-        self, name: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_participation_and_batches_are_those_of_fedavg(self, name: str, monkeypatch: MonkeyPatch) -> None:
         """The same clients train on the same samples in the same order."""
         turns = turns_of(name, monkeypatch)
         assert len(turns) == 6
