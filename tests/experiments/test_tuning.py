@@ -30,9 +30,9 @@ def test_what_is_no_space_is_refused(wrong: dict[str, Any]) -> None:
 
 
 def test_a_grid_is_all_points_in_the_order_of_its_lists() -> None:
-    found = points({"a": MU, "b": Space(values=[1, 2])}, None, 0, "x")
+    found = points({"a": MU, "b": Space(values=[1, 2])}, "grid", 0, "x")
     assert found == [{"a": a, "b": b} for a, b in itertools.product(MU.values, [1, 2])]
-    assert points({}, None, 0, "x") == [{}]
+    assert points({}, "grid", 0, "x") == [{}]
 
 
 @pytest.mark.parametrize("budget", [1, 4, 9])

@@ -46,7 +46,8 @@ def test_adain_and_overall_style() -> None:
 
 def spec(**hp: Any) -> RunSpec:
     method = {"name": "ccst", "params": {"space": "rgb", **hp}}
-    return resolve(toys.spec(data={"target": "ink", "normalise": "half"}, method=method))
+    rest: dict[str, Any] = {"local": {"batch": 32}, "federation": {"rounds": 1}}
+    return resolve(toys.spec(data={"target": "ink", "normalise": "half"}, method=method, **rest))
 
 
 def render(workspace: Workspace, run: RunSpec) -> Path:

@@ -13,6 +13,9 @@ from fedshift.common.errors import FedshiftError
 
 RATIO = 200  # a tree of images is about as large as its archive; far more is an attack or a mistake
 SMALL = 1 << 30  # bytes that any archive may hold
+# zipfile raises RuntimeError for an encrypted member and NotImplementedError for a compression without a name
+BROKEN = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError)
+UNREADABLE = (*BROKEN, EOFError, OSError, RuntimeError, ValueError)
 PLAIN = (0, stat.S_IFREG, stat.S_IFDIR)  # kinds of member of a zip archive; 0: it does not say
 
 
@@ -42,11 +45,6 @@ def unpack(archive: Path, folder: Path) -> None:
         reason = str(error).partition(":\n")[0]  # tarfile adds a line for every compression that it tried
         cure = "It must be a whole zip or tar archive: remove it and get it again, or unpack it by hand."
         raise FedshiftError(archive, f"cannot be unpacked: {reason}", cure) from error
-
-
-# zipfile raises RuntimeError for an encrypted member and NotImplementedError for a compression without a name
-BROKEN = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError)
-UNREADABLE = (*BROKEN, EOFError, OSError, RuntimeError, ValueError)
 
 
 def _check(archive: Path, folder: Path, members: Iterable[tuple[str, int, bool]]) -> None:

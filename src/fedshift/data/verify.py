@@ -34,7 +34,6 @@ def verify(workspace: Workspace, name: str, release: str = "original") -> Path:
     dataset: Dataset = get("datasets", name)()
     raw = workspace.raw(name, release)
     stamp = stamp_path(workspace, name, release)
-    drawn = stamp.read_text(encoding="utf-8") if stamp.exists() and stamp.with_suffix(".png").exists() else ""
     stamp.unlink(missing_ok=True)
     declared = manifest(workspace, name, release)
     wanted, actual = _listed(declared), tabulate(dataset, raw)
@@ -52,8 +51,7 @@ def verify(workspace: Workspace, name: str, release: str = "original") -> Path:
         what = "\n  ".join(["is not what was published:", *problems])
         raise FedshiftError(raw, what, f"Mend the tree, or {_take_as_is(name, release)}")
     facts = {key: declared[key] for key in ("dataset", "release", "files", "bytes", "hash", "counts")}
-    if facts["hash"] not in drawn:
-        plot_counts(facts["counts"], f"{name} {release}", stamp.with_suffix(".png"))
+    plot_counts(facts["counts"], f"{name} {release}", stamp.with_suffix(".png"))
     write_json(stamp, {**facts, "accepted": bool(declared.get("accepted")), "duplicates": duplicates(actual)})
     return stamp
 

@@ -54,8 +54,8 @@ def trials(workspace: Workspace, experiment: Experiment) -> list[Trial]:
         if row not in tune.like:  # or it takes another row's choice
             method = method_of(row, entry(experiment, row)[1], merge(known.spec, experiment.spec))
             spaces = _wanted(experiment, tune, row, searched(workspace, experiment.protocol, method))
-            budget = None if tune.budget == "grid" else tune.budget
-            found += [Trial(row, point) for point in points(spaces, budget, tune.draw, f"{where}: {row}")]
+            tried = points(spaces, tune.budget, tune.draw, f"{where}: {row}")
+            found += [Trial(row, point) for point in tried]
     return found
 
 
@@ -69,7 +69,11 @@ def stage(workspace: Workspace, experiment: Experiment) -> Experiment:
         own = experiment.methods[trial.row] or {}
         name = method_of(trial.row, own, common)
         methods[trial.label] = merge({"method": {"name": name}}, own, nested(trial.values))
-        if fewer := _only(experiment, tune, trial.row):
+        fewer = {axis: one for axis, one in experiment.only.get(trial.row, {}).items() if axis != SEED}
+        for axis, values in tune.axes.items():  # within the row's own
+            within = [value for value in values if value in fewer.get(axis, values)]
+            fewer[axis] = within or fewer[axis]
+        if fewer:
             only[trial.label] = fewer
     return Experiment(
         name=stage_of(experiment.name),
@@ -162,17 +166,8 @@ def _wanted(experiment: Experiment, tune: Tune, row: str, spaces: dict[str, Spac
     }
 
 
-def _only(experiment: Experiment, tune: Tune, row: str) -> dict[str, list[Any]]:
-    """The values to which a row is confined in the search: `tune.axes`, within the row's own."""
-    own = {axis: values for axis, values in experiment.only.get(row, {}).items() if axis != SEED}
-    for axis, values in tune.axes.items():
-        within = [value for value in values if value in own.get(axis, values)]
-        own[axis] = within or own[axis]
-    return own
-
-
-def points(spaces: Mapping[str, Space], budget: int | None, draw: int, where: str) -> list[Point]:
-    """The points of a space that are tried: all of them (budget None), or the first `budget` different ones
+def points(spaces: Mapping[str, Space], budget: int | str, draw: int, where: str) -> list[Point]:
+    """The points of a space that are tried: all of them (budget "grid"), or the first `budget` different ones
     of a scrambled Halton sequence, which covers a space evenly at any length.
 
     `draw` seeds the scrambling. A larger budget begins with the points of a smaller one, whose runs are then
@@ -181,7 +176,7 @@ def points(spaces: Mapping[str, Space], budget: int | None, draw: int, where: st
     """
     finite = math.prod(len(space.values) for space in spaces.values() if space.values)
     ranges = [key for key, space in spaces.items() if not space.values]
-    if budget is None:
+    if not isinstance(budget, int):
         if ranges:
             what = f"a grid has no range, and '{ranges[0]}' is searched in one"
             raise FedshiftError(where, what, "List its values, or give a budget.")
