@@ -61,9 +61,8 @@ class _Reader(_Words, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: i
         seen: set[str] = set()
         for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
             if key.value in seen:
-                raise yaml.MarkedYAMLError(
-                    problem=f"'{key.value}' stands here twice", problem_mark=key.start_mark
-                )
+                problem = f"'{key.value}' stands here twice"
+                raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
             seen.add(key.value)
         return dict(super().construct_mapping(node, deep))
 

@@ -16,13 +16,8 @@ from fedshift.common.errors import FedshiftError, check_known
 from fedshift.common.registry import get
 
 INDEX_TYPES = {
-    "path": "str",
-    "domain": "str",
-    "class": "str",
-    "label": "int16",
-    "split": "str",
-    "group": "int32",
-}
+    "path": "str", "domain": "str", "class": "str", "label": "int16", "split": "str", "group": "int32",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

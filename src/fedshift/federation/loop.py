@@ -132,7 +132,8 @@ class Federation:
         """Train from the round after `round` to the last; yields the number of finished rounds after each."""
         with arithmetic(self.spec.local.precision, self.device):
             if self.round == 0:
-                self.evaluator.start()
+                self.evaluator.inactive(range(len(self.clients)), 0)
+                self.evaluator.aggregated(0)
             while self.round < self.spec.federation.rounds:
                 self._round()
                 yield self.round

@@ -145,20 +145,6 @@ class Floats(Untouched):
         return to_float(images)
 
 
-class Normed(Model):
-    """One batch normalisation of two features, in float64."""
-
-    name = "normed"
-    indicator = "norm"
-
-    def __init__(self) -> None:
-        super().__init__(2, 1)
-        self.norm = nn.BatchNorm1d(2, dtype=torch.float64)
-
-    def forward(self, x: Tensor, after: object = None) -> Out:
-        return Out(x, self.norm(x))
-
-
 def small(
     run: RunSpec,
     method: Method,

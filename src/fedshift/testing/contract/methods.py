@@ -10,13 +10,12 @@ import torch
 from pytest import MonkeyPatch
 from torch import Tensor
 
-from fedshift.federation import checkpoint, local, loop
-from fedshift.federation.batches import schedule
+from fedshift.federation import checkpoint, local
 from fedshift.federation.client import Client
 from fedshift.federation.loop import Federation, Transfer
 from fedshift.federation.records import Records, Table
 from fedshift.testing.contract.server_rules import Contract, captured
-from fedshift.testing.toys import aliased, finish, method, recorded, small, spec, tensors
+from fedshift.testing.toys import aliased, finish, method, small, spec, tensors
 from fedshift.tracking.points import points
 
 RUN = spec(local={"momentum": 0.9, "optimizer_state": "persist", "clip": 5.0}, federation={"rounds": 3})
@@ -72,22 +71,6 @@ def read(segment: Path) -> list[tuple[object, ...]]:
     records = Records()
     records.rows = pq.read_table(segment).to_pylist()
     return reproducible(records)
-
-
-Turn = tuple[list[int], int, list[int]]  # training samples, steps, order of batches
-
-
-def turns_of(name: str, monkeypatch: MonkeyPatch) -> dict[tuple[int, int], Turn]:
-    """What each client that took part trained on: (round, client) -> its turn."""
-    run = spec(federation={"rounds": 3, "participation": 0.67})
-    with monkeypatch.context() as patch:
-        calls = recorded(loop, "train", patch)
-        finish(small(run, method(name)))
-    turns: dict[tuple[int, int], Turn] = {}
-    for client, *_ in calls:
-        order = schedule(client.n, run.local, run.seed, client.t, client.k, True).order.tolist()
-        turns[client.t, client.k] = (client.data.train.tolist(), client.steps, order)
-    return turns
 
 
 class MethodContract(Contract):
@@ -175,9 +158,3 @@ class MethodContract(Contract):
             by_client = [value for finished, _, value in tested if finished == point.round]
             assert point.value == pytest.approx(sum(by_client) / 3, abs=1e-12)
         assert sum(point.name == "acc/id" for point in tracked) == 4
-
-    def test_participation_and_batches_are_those_of_fedavg(self, name: str, monkeypatch: MonkeyPatch) -> None:
-        """The same clients train on the same samples in the same order."""
-        turns = turns_of(name, monkeypatch)
-        assert len(turns) == 6
-        assert turns == turns_of("fedavg", monkeypatch)
