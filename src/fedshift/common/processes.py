@@ -15,16 +15,13 @@ MOST = 4  # processes: each loads torch, half a gigabyte
 Each = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
 
 
-def answer_of(*command: str) -> str | None:
+def answer_of(*words: str) -> str | None:
     """What a command prints; None where it fails, hangs or is not there."""
-    wide = {**os.environ, "COLUMNS": "10000"}  # some programs break long lines
+    env = {**os.environ, "COLUMNS": "10000"}  # some programs break long lines
     try:
-        done = subprocess.run(
-            command, env=wide, capture_output=True, text=True, timeout=PATIENCE, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        return subprocess.check_output(words, env=env, stderr=subprocess.DEVNULL, text=True, timeout=PATIENCE)
+    except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout if done.returncode == 0 else None
 
 
 def usable_cores() -> int:

@@ -64,9 +64,8 @@ def gather(folder: Path, canonical: Callable[[str], str]) -> dict[str, str]:
     without such files, for a line that is no path, and for labels that contradict the classes' folders.
     """
     splits: dict[str, str] = {}
-    files = [
-        (match["word"] or "", path) for path in folder.rglob("*.txt") if (match := NAME.fullmatch(path.name))
-    ]
+    texts = ((path, NAME.fullmatch(path.name)) for path in folder.rglob("*.txt"))
+    files = [(match["word"] or "", path) for path, match in texts if match]
     for word, path in sorted(files, key=lambda file: ([*WORDS, ""].index(file[0]), file[1])):
         labels: list[tuple[str, str]] = []  # path, label
         for number, line in enumerate(read_text(path).splitlines(), start=1):

@@ -142,11 +142,9 @@ def _tests(index: pd.DataFrame, spec: Division) -> pd.Series[str]:
     if spec.partition.target_split == "test":
         return index["split"]
     alone = {"scheme": "domain_per_client", "params": {}, "target_split": "all", "modify": {}}
-    everybody = {
-        "data": spec.data.model_copy(update={"target": None}),
-        "partition": spec.partition.model_copy(update=alone),
-    }
-    return divide(index, spec.model_copy(update=everybody))["split"]
+    data = spec.data.model_copy(update={"target": None})
+    parts = spec.partition.model_copy(update=alone)
+    return divide(index, spec.model_copy(update={"data": data, "partition": parts}))["split"]
 
 
 def _split(words: Words, group: NDArray[np.int32], spec: Division, rng: np.random.PCG64, where: str) -> Words:

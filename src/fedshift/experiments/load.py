@@ -47,9 +47,8 @@ def _check_name(folder: Path, name: str) -> None:
     """Raise FedshiftError where results of an experiment of this name would be taken for others."""
     where, cure = f"experiments/{name}.yaml", "Rename the file."
     if not NAMED.fullmatch(name):
-        what = f"'{name}' cannot name an experiment"
         cure = "Rename the file: letters, digits, blanks and _ - + . between them."
-        raise FedshiftError(where, what, cure)
+        raise FedshiftError(where, f"'{name}' cannot name an experiment", cure)
     taken = [end for part in name.split("/") for end in ENDINGS if part.endswith(end)]
     if name == "all" or taken:
         raise FedshiftError(where, f"'{taken[0] if taken else name}' names other results", cure)

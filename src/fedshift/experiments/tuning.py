@@ -76,7 +76,7 @@ def stage(workspace: Workspace, experiment: Experiment) -> Experiment:
         if fewer:
             only[trial.label] = fewer
     return Experiment(
-        name=stage_of(experiment.name),
+        name=experiment.name + TUNING,
         title=f"Tuning of: {experiment.title}",
         protocol=experiment.protocol,
         preset=experiment.preset,
@@ -241,11 +241,6 @@ class Choice(Closed):
         raise FedshiftError(_where(experiment), what, _again(experiment.name))
 
 
-def stage_of(name: str) -> str:
-    """The name of the experiment that is the tuning of another."""
-    return f"{name}{TUNING}"
-
-
 def read_choice(workspace: Workspace, name: str) -> Choice:
     """The choice of a tuned experiment. Raises FedshiftError where it has not been made."""
     path = workspace.tuned(name)
@@ -256,4 +251,4 @@ def read_choice(workspace: Workspace, name: str) -> Choice:
 
 
 def _again(name: str) -> str:
-    return f"Search, then choose: fedshift run {stage_of(name)}, then fedshift tune {name}."
+    return f"Search, then choose: fedshift run {name}{TUNING}, then fedshift tune {name}."

@@ -188,7 +188,7 @@ def _filled(template: str, label: str, values: dict[str, Any]) -> Iterator[str]:
     for known in ({"target": "mean", **values}, {**values, "target": "mean"}):
         fields = {**known, "method": label, LAYER: "layer1"}
         if all(field in fields for field in FIELD.findall(template)):
-            yield FIELD.sub(lambda match, of=fields: str(of[match[1]]), template)
+            yield FIELD.sub(lambda match: str(fields[match[1]]), template)  # noqa: B023  # at once
 
 
 def figures(experiment: Experiment) -> dict[str, Any]:

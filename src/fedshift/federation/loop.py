@@ -220,8 +220,7 @@ class Federation:
 
     def _received(self, row: Tensor, k: int, messages: Mapping[str, Tensor]) -> Client:
         """Client k, which has received its model into `row` and these messages."""
-        generates = self.method.generates
-        source = self.method.broadcast(self.server, [k])[0] if generates else self.state.row
+        source = self.method.broadcast(self.server, [k])[0] if self.method.generates else self.state.row
         self.transfer.down(row, k, source, again=k in self._visited)
         return Client(self.worker, k, self.round, row, messages)
 
@@ -242,8 +241,7 @@ class Federation:
                 self.records.add(self.round, "train", "", k, "train", {"loss": loss / seen}, n=int(seen))
             self.records.add(self.round, "diagnostic", "", k, "", logged.get(k, {}))
         travelled = {"bytes_down": self.transfer.bytes_down, "bytes_up": self.transfer.bytes_up}
-        images = sum(losses[k][1] for k in active)
-        cost = {**travelled, "images": images, **self.worker.passes.take()}
+        cost = {**travelled, "images": sum(losses[k][1] for k in active), **self.worker.passes.take()}
         self.records.add(self.round, "cost", "", TARGET, "", cost)
         self.transfer.bytes_down = self.transfer.bytes_up = 0
         self.evaluator.aggregated(self.round)

@@ -38,7 +38,8 @@ def arithmetic(precision: str, device: torch.device) -> Iterator[None]:
     before = matrices.allow_tf32, convolutions.allow_tf32
     matrices.allow_tf32 = convolutions.allow_tf32 = tf32
     try:
-        with nullcontext() if precision != "bf16" or has_bf16(device) else Bf16Products():
+        emulated = precision == "bf16" and not has_bf16(device)
+        with Bf16Products() if emulated else nullcontext():  # type: ignore[no-untyped-call]
             yield
     finally:
         matrices.allow_tf32, convolutions.allow_tf32 = before

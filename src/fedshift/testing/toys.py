@@ -82,16 +82,9 @@ def quadratic(logits: Tensor, y: Tensor) -> Tensor:
 
 
 def quadratics(
-    method: Method,
-    h: list[float],
-    c: list[float],
-    start: float,
-    lr: float,
-    steps: int,
-    rounds: int,
-    sizes: list[int] | None = None,
-    **blocks: dict[str, Any],
-) -> Federation:
+    method: Method, h: list[float], c: list[float], start: float, lr: float, steps: int, rounds: int,
+    sizes: list[int] | None = None, **blocks: dict[str, Any],
+) -> Federation:  # fmt: skip
     """Clients with objectives h_k / 2 (w - c_k)^2, `steps` full-batch steps a round; client k holds sizes[k]
     copies of (h_k, c_k). blocks: other keys of `local` and `federation`.
     """
@@ -146,12 +139,9 @@ class Floats(Untouched):
 
 
 def small(
-    run: RunSpec,
-    method: Method,
-    clients: int = 3,
-    sizes: Sequence[tuple[int, int, int]] = SIZES,
+    run: RunSpec, method: Method, clients: int = 3, sizes: Sequence[tuple[int, int, int]] = SIZES,
     **options: Any,
-) -> Federation:
+) -> Federation:  # fmt: skip
     """A federation of digits_cnn on random images."""
     samples, held, target = images(clients, sizes)
     model = get("models", run.model.name)
