@@ -17,13 +17,8 @@ from tests.data.test_partition import PACS, SCHEMES, SMALL, division, make_index
 def test_label_shift_of_fedrd() -> None:
     """A tenth of the rare classes stays in training; validation and test do not change."""
     natural = division(PACS, "domain_per_client", {}, target="photo")
-    shifted = division(
-        PACS,
-        "domain_per_client",
-        {},
-        target="photo",
-        modify={"label_shift": {"classes": {"art_painting": [0], "sketch": [1, 2]}, "share": 0.0}},
-    )
+    shift = {"label_shift": {"classes": {"art_painting": [0], "sketch": [1, 2]}, "share": 0.0}}
+    shifted = division(PACS, "domain_per_client", {}, target="photo", modify=shift)
     changed = natural["split"] != shifted["split"]
     assert set(natural.loc[changed, "split"]) == {"train"}
     assert set(shifted.loc[changed, "split"]) == {"unused"}

@@ -252,15 +252,10 @@ def test_dirichlet_is_uneven_and_follows_alpha() -> None:
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        (
-            {"clients": 30, "min_size": 300},
-            "30 clients of 300 samples need 9000, the source domains hold 8321",
-        ),
+        ({"clients": 30, "min_size": 300}, "30 clients of 300 samples need 9000, .* hold 8321"),
         ({"clients": 30, "min_size": 277}, "no draw of 1000 gave each of 30 clients 277 samples"),
-        *(
-            ({"clients": 5, "alpha": alpha}, r"no draw of 1000 gave .*\n.*raise alpha")
-            for alpha in (1e-3, 1e-300)
-        ),
+        ({"clients": 5, "alpha": 1e-3}, r"no draw of 1000 gave .*\n.*raise alpha"),
+        ({"clients": 5, "alpha": 1e-300}, r"no draw of 1000 gave .*\n.*raise alpha"),
     ],
 )
 def test_a_minimum_that_cannot_be_met_is_refused(params: dict[str, Any], message: str) -> None:

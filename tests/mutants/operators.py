@@ -24,12 +24,8 @@ NEGATED_CALLS = {"exp", "softmax", "sigmoid", "log_softmax"}
 NEGATED_KEYWORDS = {"alpha", "value", "weight"}
 WEIGHTS = {"p", "weights", "sizes", "counts"}
 ROUNDS = {"t", "finished", "round"}
-UNSEEN_KEYWORDS = {
-    "strict",
-    "device",
-    "devices",
-    "non_blocking",
-}  # change no number on the machine that runs the tests
+# They change no number on the machine that runs the tests.
+UNSEEN_KEYWORDS = {"strict", "device", "devices", "non_blocking"}
 AUGMENTED = ("+=", "-=", "*=", "/=")
 LABELS = {"name", "version", "title"}  # attributes of a class that name it
 
