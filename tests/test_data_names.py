@@ -7,8 +7,9 @@ import pytest
 
 from fedshift.common.registry import get
 from fedshift.data.prepare import load_prepared
-from fedshift.spec import RunSpec, Source, parse
+from fedshift.spec import RunSpec, parse
 from fedshift.spec.resolve import resolve
+from fedshift.spec.settings import Source
 from fedshift.storage.workspace import Workspace
 from tests.conftest import Edit
 

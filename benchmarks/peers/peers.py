@@ -40,7 +40,7 @@ from work import MARK, Work
 from fedshift.data.fetch import fetch
 from fedshift.data.partition import partition
 from fedshift.data.prepare import prepare
-from fedshift.spec import Prepare
+from fedshift.spec.settings import Prepare
 from fedshift.storage.workspace import Workspace
 
 HERE = Path(__file__).parent

@@ -13,8 +13,9 @@ from fedshift.experiments.expand import expand
 from fedshift.experiments.protocols import Evidence, Protocol, merge, protocol
 from fedshift.experiments.protocols import protocols as every
 from fedshift.experiments.schema import Experiment
-from fedshift.spec import RunSpec, Schedule, parse
+from fedshift.spec import RunSpec, parse
 from fedshift.spec.resolve import complete
+from fedshift.spec.settings import Schedule
 from fedshift.storage.workspace import Workspace
 
 WORKSPACE = Workspace(Path(__file__).parents[2])

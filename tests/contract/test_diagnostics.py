@@ -8,7 +8,7 @@ from fedshift.common.registry import get, names
 from fedshift.federation.client import Client
 from fedshift.federation.loop import Federation
 from fedshift.federation.server import Server
-from fedshift.testing.contract.state import same, state_of
+from fedshift.testing.contract.methods import state_of
 from fedshift.testing.toys import diagnosed, finish, method, small, spec
 
 LOGGING = [name for name in names("methods") if get("methods", name).logs]
@@ -40,4 +40,4 @@ def test_logging_changes_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(Server, "log", lambda *args: None)
     silent = played(name)
     assert not diagnosed(silent)
-    assert same(told, state_of(silent))
+    assert told == state_of(silent)

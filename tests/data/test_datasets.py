@@ -39,15 +39,8 @@ def test_vlcs_keeps_files_of_one_name_apart_and_their_split(workspace: Workspace
 
 
 def test_domainnets_classes_are_numbered_as_in_the_official_lists() -> None:
-    numbered = {
-        "bird": 32,
-        "headphones": 141,
-        "tiger": 312,
-        "whale": 337,
-        "wine_glass": 341,
-        "zebra": 344,
-    }  # from 1
-    assert {name: CLASSES.index(name) + 1 for name in numbered} == numbered
+    from_1 = {"bird": 32, "headphones": 141, "tiger": 312, "whale": 337, "wine_glass": 341, "zebra": 344}
+    assert {name: CLASSES.index(name) + 1 for name in from_1} == from_1
     assert len(CLASSES) == 345 == len(set(CLASSES)) and set(TEN) < set(CLASSES)
     assert list(CLASSES) == sorted(CLASSES, key=lambda name: name.lower().replace("-", "").replace("_", ""))
 

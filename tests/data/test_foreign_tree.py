@@ -22,7 +22,7 @@ from fedshift.data.state import State, states
 from fedshift.data.tree import eight_bit, read_image
 from fedshift.data.verify import verify, write_manifest
 from fedshift.planning import planfile
-from fedshift.spec import Prepare, Source
+from fedshift.spec.settings import Prepare, Source
 from fedshift.storage.workspace import Workspace
 from tests.data.conftest import draw, plant
 from tests.data.test_partition import make_spec

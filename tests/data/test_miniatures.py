@@ -4,7 +4,6 @@ import io
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,9 +21,11 @@ from fedshift.data.fetch import fetch
 from fedshift.data.partition import load_partition, partition
 from fedshift.data.prepare import load_index, prepare
 from fedshift.data.verify import verify, write_manifest
-from fedshift.spec import Prepare, RunSpec, parse
+from fedshift.spec import RunSpec
 from fedshift.spec.resolve import resolve
+from fedshift.spec.settings import Prepare
 from fedshift.storage.workspace import Workspace
+from fedshift.testing.toys import spec
 from fedshift.training.run import Machine, train
 from tests.data.server import Server, zipped
 
@@ -194,16 +195,11 @@ def serve(layout: Layout, content: Members, server: Server, monkeypatch: pytest.
 
 def spec_of(layout: Layout, target: str) -> RunSpec:
     """One round of FedAvg, by the official split where every image has one."""
-    split = {"split": "random" if "" in layout.words else "official"}
-    value: dict[str, Any] = {
-        "data": {"dataset": layout.name, "release": layout.release, "target": target, "prepare": {"px": PX.px}, "input_px": PX.px},
-        "partition": {"fractions": [0.5, 0.25, 0.25], **split},
-        "model": {"name": "digits_cnn"},
-        "method": {"name": "fedavg"},
-        "local": {"batch": 32, "lr": 0.1},
-        "federation": {"rounds": 1},
-    }  # fmt: skip
-    return resolve(parse(value, "test"))
+    split = "random" if "" in layout.words else "official"
+    data = {"dataset": layout.name, "release": layout.release, "target": target}
+    data |= {"prepare": {"px": PX.px}, "input_px": PX.px}
+    partition = {"fractions": [0.5, 0.25, 0.25], "split": split}
+    return resolve(spec(data=data, partition=partition, local={"batch": 32}, federation={"rounds": 1}))
 
 
 def metrics_of(workspace: Workspace, spec: RunSpec) -> pd.DataFrame:

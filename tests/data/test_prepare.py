@@ -30,9 +30,11 @@ from fedshift.data.plots import plot_counts, plot_domains, plot_partition
 from fedshift.data.prepare import load_prepared, prepare
 from fedshift.data.verify import write_manifest
 from fedshift.federation.samples import Samples
-from fedshift.spec import Prepare, RunSpec, Source, parse
+from fedshift.spec import RunSpec
 from fedshift.spec.resolve import resolve
+from fedshift.spec.settings import Prepare, Source
 from fedshift.storage.workspace import Workspace
+from fedshift.testing.toys import spec
 from tests.conftest import ROOT
 from tests.data.conftest import draw, plant
 
@@ -114,7 +116,7 @@ KILLED = """
 import sys
 from pathlib import Path
 from fedshift.data import prepare
-from fedshift.spec import Prepare
+from fedshift.spec.settings import Prepare
 from fedshift.storage.workspace import Workspace
 from tests.killed import after_calls
 
@@ -230,19 +232,7 @@ def test_pictures_take_any_name_for_text(tmp_path: Path) -> None:
 
 def spec_of(method: str = "fedavg", target: object = "texture", **blocks: Any) -> RunSpec:
     hp = {"space": "rgb", "styles": 1} if method == "ccst" else {}
-    return resolve(
-        parse(
-            {
-                "data": {"dataset": "digits", "target": target},
-                "model": {"name": "digits_cnn"},
-                "method": {"name": method, "params": hp},
-                "local": {"batch": 64, "lr": 0.05},
-                "federation": {"rounds": 1},
-                **blocks,
-            },
-            "test",
-        )
-    )
+    return resolve(spec(data={"target": target}, method={"name": method, "params": hp}, **blocks))
 
 
 def test_run_gets_what_its_files_say(project: Path) -> None:

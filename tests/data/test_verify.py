@@ -12,7 +12,7 @@ from PIL import Image
 from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get
 from fedshift.data.fetch import fetch
-from fedshift.data.lists import REFERENCE, gather, own_lists, read_lists, write_lists
+from fedshift.data.lists import REFERENCE, gather, own_lists, read_lists, write_table
 from fedshift.data.verify import verified, verify, write_manifest
 from fedshift.storage.workspace import Workspace
 from tests.data.conftest import draw, plant
@@ -116,7 +116,8 @@ def test_other_lists_are_another_state(workspace: Workspace, tmp_path: Path) -> 
     before = json.loads(write_manifest(workspace, "digits_dg", accept=True).read_text())["hash"]
     verify(workspace, "digits_dg")
     (tmp_path / "lists" / "syn_train.txt").write_text("syn/4/0.png 4\n")
-    write_lists(own_lists(raw), gather(tmp_path / "lists", dataset().canonical))
+    splits = gather(tmp_path / "lists", dataset().canonical)
+    write_table(own_lists(raw), ("path", "split"), sorted(splits.items()))
     with pytest.raises(FedshiftError, match="the lists beside the tree were changed"):
         verify(workspace, "digits_dg")
     assert json.loads(write_manifest(workspace, "digits_dg").read_text())["hash"] != before

@@ -10,7 +10,8 @@ from fedshift.common.registry import get
 from fedshift.evaluations._adaptation import Adaptation
 from fedshift.federation.layout import Layout, Network, initial
 from fedshift.spec.block import params
-from fedshift.testing.toys import Normed, method
+from fedshift.testing.toys import method
+from tests.methods.test_fedbn import Normed
 from tests.reference import Reference
 
 

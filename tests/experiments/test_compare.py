@@ -79,16 +79,7 @@ def test_a_setting_of_the_data_leaves_the_data_set(project: Path, clinics: Addre
 
 def test_a_comparison_that_is_refused_leaves_no_file(project: Path, clinics: Address) -> None:
     """The same command with the mistake mended was refused: another comparison stood there."""
-    asked = [
-        "compare",
-        "--data",
-        "folder:clinics",
-        "--methods",
-        "fedavg,fedbn",
-        "--seeds",
-        "0",
-        "--plan-only",
-    ]
+    asked = ["compare", "--data=folder:clinics", "--methods=fedavg,fedbn", "--seeds=0", "--plan-only"]
     refused(fedshift(project, *asked, "--set", "local.lrr=0.1"), "unknown key", "Did you mean 'lr'?")
     assert not (project / "experiments" / "compare" / "clinics.yaml").exists()
     assert "compare/clinics" in done(fedshift(project, *asked, "--set", "local.lr=0.1"))

@@ -30,9 +30,9 @@ def test_what_is_no_space_is_refused(wrong: dict[str, Any]) -> None:
 
 
 def test_a_grid_is_all_points_in_the_order_of_its_lists() -> None:
-    found = points({"a": MU, "b": Space(values=[1, 2])}, None, 0, "x")
+    found = points({"a": MU, "b": Space(values=[1, 2])}, "grid", 0, "x")
     assert found == [{"a": a, "b": b} for a, b in itertools.product(MU.values, [1, 2])]
-    assert points({}, None, 0, "x") == [{}]
+    assert points({}, "grid", 0, "x") == [{}]
 
 
 @pytest.mark.parametrize("budget", [1, 4, 9])
@@ -175,16 +175,9 @@ def test_a_final_run_without_a_search_at_its_place_is_refused() -> None:
 
 def test_chosen_values_enter_the_final_runs_specifications() -> None:
     experiment = declared(tune={"like": {"fedavg": "fedprox"}})
+    told: dict[str, Any] = {"row": "fedprox", "validation": 50.0, "points": 4, "failed": 0, "runs": []}
     entries = [
-        Chosen(
-            row="fedprox",
-            where={"target": target},
-            values={"local.lr": rate},
-            validation=50.0,
-            points=4,
-            failed=0,
-            runs=[],
-        )
+        Chosen(where={"target": target}, values={"local.lr": rate}, **told)
         for target, rate in (("plain", 0.3), ("ink", 0.4))
     ]
     cells = expand(WORKSPACE, experiment, Choice(rule="last", chosen=entries))

@@ -41,7 +41,7 @@ def plan(root: Path, **keys: Any) -> Any:
         ({"tables": {"t": {"columns": ["seed", "seed"]}}}, "tables.t.columns", "twice"),
         ({"tables": {"t": {"select": ["held_out"]}}}, "tables.t.select", "hold out two"),
         ({"published": {"*": "x/{targt}"}}, "published.*", "'target'"),
-        ({"published": {"*": "x/{target"}}, "published.*", "brace"),
+        ({"published": {"*": "x/{target"}}, "published.*", "'x/{target'"),
         ({"published": {"*": "pacs/cnn23/lodo/d1/{method}/default/{target}"}}, "published.*", "'pacs/cnn32/lodo/d1/"),
         ({"paper": "hFedG"}, "paper", "'hFedF'"),
         ({"tables": {"t": {"printed": ["2"]}}}, "tables.t.printed", "`paper:`"),

@@ -115,7 +115,7 @@ def test_what_is_logged_before_training_is_kept(everybody: bool) -> None:
 @pytest.mark.parametrize(
     ("hook", "told"),
     [
-        (lambda S: S.log("weight", torch.zeros(3)), "logs 'weight', .*\n.*'weights'"),
+        (lambda S: S.log("weight", torch.zeros(3)), "unknown log 'weight'\n.*'weights'"),
         (lambda S: S.log("weights", torch.zeros(4)), r"logs 'weights' of shape \(4,\)"),
         (lambda S: S.log("pairs", torch.zeros(3, 3), "K"), r"logs 'pairs' of shape \(3, 3\)"),
     ],

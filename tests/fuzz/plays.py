@@ -22,8 +22,9 @@ from fedshift.data.verify import verify
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
 from fedshift.planning.cluster import PATH, Cluster
-from fedshift.spec import Division, Prepare, closed
+from fedshift.spec import Division, closed
 from fedshift.spec.resolve import resolve_division
+from fedshift.spec.settings import Prepare
 from fedshift.storage.workspace import Workspace
 from tests.fuzz.strategies import EXPERIMENT, PARAMS, REPOSITORY
 

@@ -1,14 +1,12 @@
 """Values of methods' parameters that no run can be trained with are refused before it."""
 
-from typing import Any
-
 import pytest
 
 from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get
-from fedshift.spec import parse
 from fedshift.spec.block import params
 from fedshift.spec.resolve import resolve
+from fedshift.testing.toys import spec
 
 
 @pytest.mark.parametrize(
@@ -44,14 +42,13 @@ def test_a_value_that_cannot_be_trained_is_refused(
 
 
 def test_maps_that_are_smaller_than_a_kernel_are_refused() -> None:
-    spec: dict[str, Any] = {
-        "data": {"dataset": "digits", "input_px": 32, "prepare": {"px": 32}},
-        "model": {"name": "digits_cnn"},
-        "method": {"name": "fdse", "params": {"padding": "head"}},
-        "local": {"batch": 8, "lr": 0.1},
-        "federation": {"rounds": 1},
-    }
+    small, large = (
+        spec(
+            data={"input_px": px, "prepare": {"px": px}},
+            method={"name": "fdse", "params": {"padding": "head"}},
+        )
+        for px in (32, 64)
+    )
     with pytest.raises(FedshiftError, match=r"run: method.params: 'fdse' cannot be built with .* too small"):
-        resolve(parse(spec, "run"), "run")
-    spec["data"] = {"dataset": "digits", "input_px": 64, "prepare": {"px": 64}}
-    resolve(parse(spec, "run"), "run")
+        resolve(small, "run")
+    resolve(large, "run")

@@ -16,7 +16,7 @@ from fedshift.data.partition import partition
 from fedshift.data.renderings import ccst as networks
 from fedshift.data.renderings.ccst import CCST, Params, adain, batch_moments, image_statistics, overall_style
 from fedshift.data.scheme import generator, permutation
-from fedshift.spec import RunSpec, parse
+from fedshift.spec import RunSpec
 from fedshift.spec.resolve import resolve
 from fedshift.storage.weights import FOLDER
 from fedshift.storage.workspace import Workspace
@@ -45,14 +45,9 @@ def test_adain_and_overall_style() -> None:
 
 
 def spec(**hp: Any) -> RunSpec:
-    value = {
-        "data": {"dataset": "digits", "target": "ink", "normalise": "half"},
-        "model": {"name": "digits_cnn"},
-        "method": {"name": "ccst", "params": {"space": "rgb", **hp}},
-        "local": {"batch": 32, "lr": 0.1},
-        "federation": {"rounds": 1},
-    }
-    return resolve(parse(value, "test"))
+    method = {"name": "ccst", "params": {"space": "rgb", **hp}}
+    rest: dict[str, Any] = {"local": {"batch": 32}, "federation": {"rounds": 1}}
+    return resolve(toys.spec(data={"target": "ink", "normalise": "half"}, method=method, **rest))
 
 
 def render(workspace: Workspace, run: RunSpec) -> Path:

@@ -8,10 +8,23 @@ from fedshift.federation.batches import schedule
 from fedshift.federation.layout import Layout
 from fedshift.federation.loop import Federation
 from fedshift.federation.samples import ClientData, Samples
-from fedshift.models.base import Model
-from fedshift.testing.toys import Normed, Untouched, finish, method, small, spec
+from fedshift.models.base import Model, Out
+from fedshift.testing.toys import Untouched, finish, method, small, spec
 from tests.methods import plain
 from tests.reference import Reference
+
+
+class Normed(Model):
+    """One batch normalisation of two features, in float64."""
+
+    name = "normed"
+
+    def __init__(self) -> None:
+        super().__init__(2, 1)
+        self.norm = nn.BatchNorm1d(2, dtype=torch.float64)
+
+    def forward(self, x: torch.Tensor, after: object = None) -> Out:
+        return Out(x, self.norm(x))
 
 
 class Misnamed(Model):

@@ -22,14 +22,6 @@ def build(name: str, classes: int = 7, px: int | None = None) -> Model:
     return registry.get("models", name)(classes, px or INPUT.get(name, 32))
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.mark.parametrize("name", registry.names("models"))
 class TestEveryModel:
     def test_the_start_depends_on_the_seed_and_on_no_draw_before(self, name):

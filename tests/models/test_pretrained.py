@@ -18,9 +18,10 @@ from fedshift.data.load import load
 from fedshift.data.partition import partition
 from fedshift.federation.layout import initial
 from fedshift.models.base import Model
-from fedshift.spec import RunSpec, parse
+from fedshift.spec import RunSpec
 from fedshift.spec.resolve import resolve
 from fedshift.storage.workspace import Workspace
+from fedshift.testing import toys
 from fedshift.training.assemble import assemble, read
 
 PUBLISHED = [
@@ -115,14 +116,7 @@ def test_method_that_replaces_a_published_layer_is_told(tmp_path, monkeypatch):
 
 
 def spec(model: str, init: str) -> RunSpec:
-    blocks = {
-        "data": {"dataset": "digits", "target": "texture"},
-        "model": {"name": model, "init": init},
-        "method": {"name": "fedavg"},
-        "local": {"batch": 64, "lr": 0.05},
-        "federation": {"rounds": 1},
-    }
-    return resolve(parse(blocks, "test"), "test")
+    return resolve(toys.spec(data={"target": "texture"}, model={"name": model, "init": init}))
 
 
 def test_run_starts_from_them(project, tmp_path, monkeypatch):

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.mutants import covering, forks
-from tests.mutants.draw import LIST, Drawn, equivalents, of_method, sample
+from tests.mutants.draw import Drawn, equivalents, of_method, sample
 from tests.mutants.judge import Verdict, judge
 from tests.mutants.score import commit, summary, survivors, write
 from tests.mutants.sites import Key, files
@@ -114,20 +114,13 @@ def main() -> None:
     parser.add_argument(
         "--only", metavar="METHOD", help="draw from its file and layers alone, or from this file"
     )
-    parser.add_argument(
-        "--tests", nargs="*", default=covering.test_files(), help="play these test files alone"
-    )
-    parser.add_argument("--folder", type=Path, default=forks.ROOT / "build" / "mutants")
     parser.add_argument("--again", action="store_true", help="do not play what was noticed the last time")
     parser.add_argument("--write", action="store_true", help="put the score into docs/tests.md")
-    parser.add_argument(
-        "--equivalent", type=Path, default=LIST, help="the list of those that change no number"
-    )
     asked = parser.parse_args()
     began, played = time.monotonic(), commit(forks.ROOT)
     drawn = sample(forks.ROOT, asked.seed, asked.count, chosen(asked.only))
-    named = {one.key for one in equivalents(asked.equivalent)}
-    done = Campaign(asked.jobs, asked.tests, asked.folder, named).play(asked.seed, drawn, asked.again)
+    parts = asked.jobs, covering.test_files(), forks.ROOT / "build" / "mutants", equivalents()
+    done = Campaign(*parts).play(asked.seed, drawn, asked.again)
     score = summary(done, forks.ROOT, played, asked.seed, (time.monotonic() - began) / 60)
     print(f"\n{survivors(done)}\n\n{score}")
     if asked.write:

@@ -14,6 +14,12 @@ SOURCE = "src/fedshift"
 OWN = ("fedshift.methods.", "fedshift.models.layers.")
 HEADLINES = ("fdse", "fedrd", "hfedf", "stablefdg")
 LIST = Path(__file__).parent / "equivalent.yaml"
+KEYS = (
+    "within",
+    "operator",
+    "code",
+    "becomes",
+)  # of its entries: function, operator, changed lines before and after
 AT_LEAST = 30  # mutants of each headline method, where a campaign draws from everything
 
 
@@ -82,22 +88,7 @@ def of_method(root: Path, method: str) -> list[str]:
     return sorted(mine)
 
 
-@dataclass(frozen=True)
-class Equivalent:
-    """Named by the code and not by its place: file below src/fedshift, function, operator, changed lines before and after."""
-
-    file: str
-    within: str
-    operator: str
-    code: str
-    becomes: str
-    reason: str
-
-    @property
-    def key(self) -> Key:
-        return (f"{SOURCE}/{self.file}", self.within, self.operator, self.code, self.becomes)
-
-
-def equivalents(path: Path = LIST) -> list[Equivalent]:
-    """All that are named."""
-    return [Equivalent(**entry) for entry in yaml.safe_load(path.read_text()) or []]
+def equivalents() -> set[Key]:
+    """All that are named: by the code and not by its place."""
+    named = yaml.safe_load(LIST.read_text())
+    return {(f"{SOURCE}/{one['file']}", *(one[key] for key in KEYS)) for one in named}  # type: ignore[misc]

@@ -14,11 +14,7 @@ from tests.methods.files import files_of
 HERE = Path(__file__).parent
 PATCHES = sorted(HERE.glob("*/*.patch"))
 FOLDERS = sorted({patch.parent.name for patch in PATCHES})
-TUNING = (
-    "experiments/test_tuning",
-    "analysis/test_tuning",
-    "planning/test_tuned",
-)
+TUNING = ("experiments/test_tuning", "analysis/test_tuning", "planning/test_tuned")
 # Whose tests those of a folder are, where it is not a method's name.
 SHARED = {
     "engine": ["tests/federation", "tests/contract"],

@@ -235,14 +235,9 @@ HEAVY = {"torch", "pydantic", "numpy", "pandas", "pyarrow", "click"}
 )
 def test_what_the_snakefile_imports_is_of_the_standard_library_alone(module: str) -> None:
     program = f"import sys, fedshift.{module}; print(*sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={"PYTHONPATH": str(ROOT / "src")},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert not HEAVY & {name.partition(".")[0] for name in done.stdout.split()}
+    command, path = [sys.executable, "-c", program], {"PYTHONPATH": str(ROOT / "src")}
+    loaded = subprocess.check_output(command, env=path, text=True)
+    assert not HEAVY & {name.partition(".")[0] for name in loaded.split()}
 
 
 def finish_at(run: RunDirectory, at: float) -> RunDirectory:

@@ -15,9 +15,9 @@ from fedshift.planning.lacking import lacking, needed_weights
 from fedshift.planning.plan import plan
 from fedshift.planning.planfile import Run
 from fedshift.planning.request import Request
-from fedshift.spec import RunSpec
 from fedshift.storage import weights
 from fedshift.storage.workspace import Workspace
+from fedshift.testing.toys import spec as spec_with
 from tests.data.server import FILE, Server, serving
 
 HASH = sha256(FILE)
@@ -146,15 +146,8 @@ def test_weights_of_a_rendering_are_needed_until_its_images_are_rendered(
 
 
 def lists_of(workspace: Workspace, dataset: str, release: str = "original", **division: str) -> list[str]:
-    value = {
-        "data": {"dataset": dataset, "release": release},
-        "partition": division,
-        "model": {"name": "lenet"},
-        "method": {"name": "fedavg"},
-        "local": {"batch": 8, "lr": 0.1},
-        "federation": {"rounds": 1},
-    }
-    return [f"{lack.what} {lack.cure}" for lack in lacking(workspace, [RunSpec.model_validate(value)])]
+    run = spec_with(data={"dataset": dataset, "release": release}, partition=division)
+    return [f"{lack.what} {lack.cure}" for lack in lacking(workspace, [run])]
 
 
 def test_absent_official_lists_are_told_before_a_job_needs_them(tmp_path: Path) -> None:

@@ -25,12 +25,9 @@ from fedshift.training.run import Machine, train
 
 def test_parameters_at_their_default_are_in_the_runs_directory(project: Path) -> None:
     """FedProx's mu of 0.01 stood nowhere."""
-    given = {
-        "data": {"dataset": "digits", "target": "texture"}, "model": {"name": "digits_cnn"}, "method": {"name": "fedprox"},
-        "partition": {"scheme": "clients_per_domain", "modify": {"few_shot_target": {}}},
-        "local": {"batch": 64, "lr": 0.05}, "federation": {"rounds": 1},
-    }  # fmt: skip
-    workspace, spec = Workspace(project), resolve(parse(given, "test"))
+    parts = {"scheme": "clients_per_domain", "modify": {"few_shot_target": {}}}
+    given = toys.spec(data={"target": "texture"}, method={"name": "fedprox"}, partition=parts)
+    workspace, spec = Workspace(project), resolve(given)
     partition(workspace, spec)
     summary = train(workspace, spec, Machine(torch.device("cpu")))
     identity = spec.run_id

@@ -21,10 +21,11 @@ from fedshift.common.errors import FedshiftError
 from fedshift.common.tensors import read_tensors, write_tensors
 from fedshift.data.partition import partition
 from fedshift.federation.loop import Federation
-from fedshift.spec import RunSpec, parse
+from fedshift.spec import RunSpec
 from fedshift.spec.resolve import resolve
 from fedshift.storage.rundir import RunDirectory
 from fedshift.storage.workspace import Workspace
+from fedshift.testing.toys import spec as spec_with
 from fedshift.training.run import Machine, train
 from tests import killed
 from tests.common.test_files import end, held
@@ -35,19 +36,8 @@ MACHINE = Machine(torch.device("cpu"), 1, checkpoint_seconds=0)
 
 def spec_of(method: str, **local: Any) -> RunSpec:
     chosen = {"batch": 64, "lr": 0.05, "momentum": 0.9, "optimizer_state": "persist", **local}
-    return resolve(
-        parse(
-            {
-                "data": {"dataset": "digits", "target": "texture"},
-                "partition": {"fractions": [0.3, 0.1, 0.6]},
-                "model": {"name": "digits_cnn"},
-                "method": {"name": method},
-                "local": chosen,
-                "federation": {"rounds": 3},
-            },
-            "test",
-        )
-    )
+    blocks: dict[str, Any] = {"method": {"name": method}, "local": chosen, "federation": {"rounds": 3}}
+    return resolve(spec_with(data={"target": "texture"}, partition={"fractions": [0.3, 0.1, 0.6]}, **blocks))
 
 
 def results(root: Path, spec: RunSpec) -> tuple[dict[str, Any], dict[str, bytes]]:

@@ -62,11 +62,6 @@ def test_every_profile_bounds_its_jobs_and_keeps_the_scheduler_that_scales() -> 
 @pytest.mark.slow
 def test_snakemake_lint_finds_nothing(tmp_path: Path) -> None:
     made = Checkout.made(tmp_path, {"demo": tiny("Demo", "fedavg")}, "experiments: [demo]\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "snakemake", "--lint"],
-        cwd=made.root,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [sys.executable, "-m", "snakemake", "--lint"]
+    done = subprocess.run(command, cwd=made.root, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and "    * " not in done.stderr, done.stderr

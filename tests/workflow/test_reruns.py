@@ -34,11 +34,8 @@ def test_first_run_trains_what_two_experiments_share_once(checkout: Checkout) ->
     assert len(list((checkout.root / "results" / "runs").rglob("summary.json"))) == 3
 
 
-def test_second_time_there_is_nothing_to_do(checkout: Checkout) -> None:
+def test_a_second_time_and_a_comment_re_run_nothing(checkout: Checkout) -> None:
     assert "Nothing to be done" in checkout.run("--dry-run", "all")
-
-
-def test_comment_re_runs_nothing(checkout: Checkout) -> None:
     stamps = {path: path.stat().st_ino for path in (checkout.root / "results" / "packs").rglob("*.json")}
     before = checkout.append(FEDPROX, "# a comment\n")
     assert "Nothing to be done" in checkout.run("--dry-run", "all")

@@ -24,6 +24,7 @@ import pandas as pd
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.published import DECLARED, Published, Row, find, scaled, targets
 from fedshift.common.errors import unknown
+from fedshift.common.files import dotted
 from fedshift.common.registry import get
 from fedshift.common.yaml_file import read
 from fedshift.experiments.axes import NONE
@@ -34,7 +35,6 @@ from fedshift.experiments.protocols import (
     Protocol,
     Rule,
     Space,
-    dotted,
     merge,
     printed_grid,
     protocol,

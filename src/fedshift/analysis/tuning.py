@@ -22,7 +22,7 @@ from fedshift.common.files import canonical_json, write_text
 from fedshift.common.yaml_file import written
 from fedshift.experiments.column import DEFAULT
 from fedshift.experiments.schema import Experiment
-from fedshift.experiments.tuning import Choice, Chosen, Trial, place, stage_of, trials
+from fedshift.experiments.tuning import Choice, Chosen, Trial, place, trials
 from fedshift.storage.rundir import State
 from fedshift.storage.workspace import Workspace
 
@@ -54,7 +54,7 @@ def tried(workspace: Workspace, experiment: Experiment, collected: Collected) ->
     missing = collected.runs["state"].isin([State.MISSING, State.RUNNING])
     if missing.any():
         what = f"{missing.sum()} of {len(missing)} runs of the search are not finished"
-        cure = f"To train them: fedshift run {stage_of(experiment.name)}"
+        cure = f"To train them: fedshift run {experiment.name}.tuning"
         raise FedshiftError(f"experiments/{experiment.name}.yaml: tune", what, cure)
     by_label = {trial.label: trial for trial in trials(workspace, experiment)}
     scores = _scores(collected)

@@ -7,10 +7,9 @@ import click
 
 from fedshift.cli.plan import read_request
 from fedshift.experiments.load import available, load
-from fedshift.experiments.tuning import stage_of
 from fedshift.planning import planfile
 from fedshift.planning.plan import plan
-from fedshift.storage.workspace import Workspace
+from fedshift.storage.workspace import TUNING, Workspace
 from fedshift.training.gc import delete, garbage
 
 
@@ -50,6 +49,6 @@ def _wanted(workspace: Workspace) -> Iterator[str]:
     for name in available(workspace):
         tuned = load(workspace, name).tune is not None
         if tuned:
-            yield stage_of(name)
+            yield name + TUNING
         if not tuned or workspace.tuned(name).is_file():
             yield name

@@ -8,7 +8,7 @@ import click
 from fedshift.cli._options import plan_option, required, unchanged
 from fedshift.common.errors import FedshiftError, unknown
 from fedshift.common.yaml_file import read
-from fedshift.data.partition import sizes, twins
+from fedshift.data.partition import noted, sizes
 from fedshift.planning import planfile
 from fedshift.spec import Division, RunSpec, closed, parse
 from fedshift.spec.resolve import resolve_division
@@ -42,7 +42,7 @@ def command(workspace: Workspace, names: tuple[str, ...], plan: Path | None, fil
             cure = f"Run: fedshift prepare {data.dataset} --release {data.release} --px {data.prepare.px}"
             raise FedshiftError(folder, "no such folder", cure)
         path = divide(workspace, spec)
-        if count := twins(path):
+        if count := noted(path)["twins"]:
             together = spec.partition.groups == "together"
             fate = f"left out ({TOGETHER})" if together else f"kept; {TOGETHER} leaves them out"
             click.echo(

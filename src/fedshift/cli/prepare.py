@@ -9,7 +9,8 @@ from fedshift.common.errors import unknown
 from fedshift.data.plots import plot_domains
 from fedshift.data.prepare import load_index, map_pixels, prepare
 from fedshift.planning import planfile
-from fedshift.spec import Prepare, Source, closed
+from fedshift.spec import closed
+from fedshift.spec.settings import Prepare, Source
 from fedshift.storage.workspace import Workspace
 
 

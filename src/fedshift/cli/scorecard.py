@@ -13,7 +13,7 @@ from fedshift.analysis.coverage import numbers
 from fedshift.archive import store
 from fedshift.cli.results import collected_or_archived
 from fedshift.common.processes import spread
-from fedshift.experiments.expand import specs
+from fedshift.experiments.expand import cells_of
 from fedshift.experiments.load import available, load
 from fedshift.experiments.schema import Experiment
 from fedshift.experiments.tuning import read_choice
@@ -78,5 +78,5 @@ def shown_without_training(workspace: Workspace, experiment: Experiment) -> bool
         if not workspace.tuned(experiment.name).is_file():
             return False
         choice = read_choice(workspace, experiment.name)
-    runs = specs(workspace, experiment, choice, lambda spec: workspace.archived(spec.place).is_dir())
-    return any(store.paths(workspace, spec.run_name) for spec in runs)
+    cells = cells_of(workspace, experiment, choice, lambda spec: workspace.archived(spec.place).is_dir())
+    return any(store.paths(workspace, cell.spec.run_name) for cell in cells)

@@ -6,8 +6,8 @@ from fedshift.analysis import tuning
 from fedshift.analysis.collect import collect
 from fedshift.cli._options import experiment_argument
 from fedshift.experiments.load import load
-from fedshift.experiments.tuning import read_choice, stage_of, tuned
-from fedshift.storage.workspace import Workspace
+from fedshift.experiments.tuning import read_choice, tuned
+from fedshift.storage.workspace import TUNING, Workspace
 
 
 @click.command
@@ -22,6 +22,6 @@ def command(workspace: Workspace, experiment: str) -> None:
     """
     declared = load(workspace, experiment)
     tuned(declared)  # raises an error where it is not
-    path = tuning.write(workspace, declared, collect(workspace, stage_of(experiment)))
+    path = tuning.write(workspace, declared, collect(workspace, experiment + TUNING))
     click.echo(tuning.page(read_choice(workspace, experiment)))
     click.echo(path)

@@ -30,8 +30,7 @@ def command(workspace: Workspace, name: str, release: str, write_manifest: bool)
     facts = json.loads(stamp.read_text(encoding="utf-8"))
     taken = ", taken as it is" if facts["accepted"] else ""
     click.echo(f"{facts['files']:,} files, {facts['bytes']:,} bytes: as in the manifest{taken}")
-    splits = verify.split_names(facts["counts"], next(iter(facts["counts"].values()), []))
-    for line in (*verify.count_lines(facts["counts"]), *_identical(facts["duplicates"]), *splits):
+    for line in (*verify.count_lines(facts["counts"]), *_identical(facts["duplicates"])):
         click.echo(line)
     click.echo(f"{stamp}\npicture of the counts: {stamp.with_suffix('.png')}")
 

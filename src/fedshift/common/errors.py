@@ -2,7 +2,7 @@
 
 import copyreg
 import difflib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 MANY, FEW = 12, 4  # choices: more than so many are not all named, but so few
@@ -51,3 +51,9 @@ def nearest(name: str, valid: Iterable[str], listing: str = "") -> str:
 def unknown(where: object, kind: str, name: str, valid: Iterable[str], listing: str = "") -> FedshiftError:
     """The error for a name that is not among `valid`; listing: as `nearest` takes it."""
     return FedshiftError(where, f"unknown {kind} '{name}'", nearest(name, valid, listing))
+
+
+def check_known(where: object, kind: str, name: Any, valid: Collection[Any], listing: str = "") -> None:
+    """Raise `unknown` for a name that is not among `valid`."""
+    if name not in valid:
+        raise unknown(where, kind, str(name), map(str, valid), listing)

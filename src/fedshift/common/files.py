@@ -13,7 +13,7 @@ import secrets
 import shutil
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -180,6 +180,15 @@ def date_today(path: Path) -> None:
 def canonical_json(value: Any) -> str:
     """One text for one value: sorted keys, no spaces. NaN is refused."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def dotted(tree: Mapping[str, Any], by: str = ".", prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """{partition: {params: {d: 2}}} -> ("partition.params.d", 2); empty mappings leave no trace."""
+    for key, inner in tree.items():
+        if isinstance(inner, Mapping):
+            yield from dotted(inner, by, f"{prefix}{key}{by}")
+        else:
+            yield f"{prefix}{key}", inner
 
 
 def sha256(value: bytes | str) -> str:

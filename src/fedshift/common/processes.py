@@ -15,16 +15,13 @@ MOST = 4  # processes: each loads torch, half a gigabyte
 Each = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
 
 
-def answer_of(*command: str, cwd: Path | None = None, patience: float = PATIENCE) -> str | None:
+def answer_of(*words: str) -> str | None:
     """What a command prints; None where it fails, hangs or is not there."""
-    wide = {**os.environ, "COLUMNS": "10000"}  # some programs break long lines
+    env = {**os.environ, "COLUMNS": "10000"}  # some programs break long lines
     try:
-        done = subprocess.run(
-            command, cwd=cwd, env=wide, capture_output=True, text=True, timeout=patience, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        return subprocess.check_output(words, env=env, stderr=subprocess.DEVNULL, text=True, timeout=PATIENCE)
+    except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout if done.returncode == 0 else None
 
 
 def usable_cores() -> int:
@@ -70,15 +67,9 @@ def spare_home(root: Path) -> None:
     if not home.is_dir():
         caches.mkdir(exist_ok=True)
         os.environ["HOME"] = str(caches)
-    if not own or not _writable(Path(own)):
+    if own:
+        with contextlib.suppress(OSError):
+            Path(own).mkdir(parents=True, exist_ok=True)
+    if not (own and Path(own).is_dir() and os.access(own, os.W_OK)):
         os.environ["XDG_CACHE_HOME"] = str(caches)
         os.environ.setdefault("MPLCONFIGDIR", str(caches / "matplotlib"))
-
-
-def _writable(folder: Path) -> bool:
-    """Whether files can be made in a folder, which is made if absent."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return False
-    return os.access(folder, os.W_OK)

@@ -16,7 +16,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from fedshift.common.errors import FedshiftError, unknown
+from fedshift.common.errors import FedshiftError, check_known
 
 PACKAGES = {
     "methods": "fedshift.methods",
@@ -103,8 +103,7 @@ def plugin_sources() -> list[Path]:
 
 def module(kind: str, name: str, where: str = "registry") -> str:
     """The dotted name of the module that holds `name`; raises FedshiftError with the nearest valid name."""
-    if name not in names(kind):
-        raise unknown(where, kind.removesuffix("s"), name, names(kind), kind)
+    check_known(where, kind.removesuffix("s"), name, names(kind), kind)
     if name in _local(kind):
         return f"{OWN}.{kind}.{name}"
     plugin = _plugins(kind).get(name)

@@ -42,10 +42,7 @@ def on_host(tensors: Sequence[Tensor]) -> list[Tensor]:
     away = [tensor for tensor in tensors if tensor.device.type != "cpu"]
     moved = torch.cat([tensor.flatten().double() for tensor in away]).cpu() if away else torch.empty(0)
     parts = iter(moved.split([tensor.numel() for tensor in away]))
-    return [
-        tensor.double() if tensor.device.type == "cpu" else next(parts).view(tensor.shape)
-        for tensor in tensors
-    ]
+    return [t.double() if t.device.type == "cpu" else next(parts).view(t.shape) for t in tensors]
 
 
 DRAWS = frozenset({Tensor.normal_, Tensor.uniform_})  # all initialisations draw by one of them

@@ -23,9 +23,7 @@ EXPONENT = re.compile(r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$")
 # What a word without quotes may look like, by PyYAML's tag for it. Text: not a number of YAML 1.2 (0o17, 08).
 AS_WRITTEN = {
     "tag:yaml.org,2002:int": re.compile(r"[-+]?(0|[1-9][0-9]*)"),
-    "tag:yaml.org,2002:float": re.compile(
-        r"[-+]?([0-9.]+([eE][-+]?[0-9]+)?|\.(inf|Inf|INF))|\.(nan|NaN|NAN)"
-    ),
+    "tag:yaml.org,2002:float": re.compile(r"[^:_]+"),
     "tag:yaml.org,2002:bool": re.compile(r"true|True|TRUE|false|False|FALSE"),
     "tag:yaml.org,2002:timestamp": re.compile(r"(?!)"),
     "tag:yaml.org,2002:value": re.compile(r"(?!)"),
@@ -63,9 +61,8 @@ class _Reader(_Words, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: i
         seen: set[str] = set()
         for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
             if key.value in seen:
-                raise yaml.MarkedYAMLError(
-                    problem=f"'{key.value}' stands here twice", problem_mark=key.start_mark
-                )
+                problem = f"'{key.value}' stands here twice"
+                raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
             seen.add(key.value)
         return dict(super().construct_mapping(node, deep))
 

@@ -1,6 +1,5 @@
 """Unpack archives: files and folders alone, inside their folder, no more than the disk holds."""
 
-import itertools
 import lzma
 import shutil
 import stat
@@ -14,6 +13,10 @@ from fedshift.common.errors import FedshiftError
 
 RATIO = 200  # a tree of images is about as large as its archive; far more is an attack or a mistake
 SMALL = 1 << 30  # bytes that any archive may hold
+# zipfile raises RuntimeError for an encrypted member and NotImplementedError for a compression without a name
+BROKEN = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError)
+UNREADABLE = (*BROKEN, EOFError, OSError, RuntimeError, ValueError)
+PLAIN = (0, stat.S_IFREG, stat.S_IFDIR)  # kinds of member of a zip archive; 0: it does not say
 
 
 def is_archive(path: Path) -> bool:
@@ -31,11 +34,12 @@ def unpack(archive: Path, folder: Path) -> None:
     try:
         if zipfile.is_zipfile(archive):
             with zipfile.ZipFile(archive) as file:
-                _bounded(archive, folder, [sum(_unzipped_size(member, folder) for member in file.infolist())])
+                plain = {one: stat.S_IFMT(one.external_attr >> 16) in PLAIN for one in file.infolist()}
+                _check(archive, folder, ((one.filename, one.file_size, plain[one]) for one in plain))
                 file.extractall(folder)
         else:
             with tarfile.open(archive) as tar:
-                _bounded(archive, folder, map(_untarred_size, tar))
+                _check(archive, folder, ((one.name, one.size, one.isfile() or one.isdir()) for one in tar))
                 tar.extractall(folder, filter="data")
     except UNREADABLE as error:
         reason = str(error).partition(":\n")[0]  # tarfile adds a line for every compression that it tried
@@ -43,31 +47,19 @@ def unpack(archive: Path, folder: Path) -> None:
         raise FedshiftError(archive, f"cannot be unpacked: {reason}", cure) from error
 
 
-# zipfile raises RuntimeError for an encrypted member and NotImplementedError for a compression without a name
-BROKEN = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError)
-UNREADABLE = (*BROKEN, EOFError, OSError, RuntimeError, ValueError)
-
-
-def _unzipped_size(member: zipfile.ZipInfo, folder: Path) -> int:
-    if not (folder / member.filename).resolve().is_relative_to(folder.resolve()):
-        raise zipfile.BadZipFile(f"member '{member.filename}' would leave the folder")
-    if stat.S_IFMT(member.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
-        raise zipfile.BadZipFile(f"member '{member.filename}' is neither file nor folder")
-    return member.file_size
-
-
-def _untarred_size(member: tarfile.TarInfo) -> int:
-    if not (member.isfile() or member.isdir()):
-        raise tarfile.TarError(f"member '{member.name}' is neither file nor folder")
-    return member.size
-
-
-def _bounded(archive: Path, folder: Path, sizes: Iterable[int]) -> None:
-    """Raise OSError as soon as `sizes` sum up to more than the free disk, or than an honest archive holds."""
+def _check(archive: Path, folder: Path, members: Iterable[tuple[str, int, bool]]) -> None:
+    """Raise OSError at the first of `members` (name, size, whether file or folder) that does not belong into
+    the folder, or with which they are more than the free disk, or than an honest archive holds.
+    """
     free = shutil.disk_usage(folder if folder.exists() else folder.parent).free
-    most = max(SMALL, RATIO * archive.stat().st_size)
-    for size in itertools.accumulate(sizes):
-        if size > free:
-            raise OSError(f"it holds {size / 1e9:.1f} GB, {free / 1e9:.1f} GB are free")
-        if size > most:
-            raise OSError(f"it holds {size / 1e9:.1f} GB, more than {RATIO} times its own size")
+    most, total = max(SMALL, RATIO * archive.stat().st_size), 0
+    for name, size, plain in members:
+        total += size
+        if not (folder / name).resolve().is_relative_to(folder.resolve()):
+            raise OSError(f"member '{name}' would leave the folder")
+        if not plain:
+            raise OSError(f"member '{name}' is neither file nor folder")
+        if total > free:
+            raise OSError(f"it holds {total / 1e9:.1f} GB, {free / 1e9:.1f} GB are free")
+        if total > most:
+            raise OSError(f"it holds {total / 1e9:.1f} GB, more than {RATIO} times its own size")

@@ -17,8 +17,6 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
-from fedshift.common.errors import unknown
-
 NORMALISE = {  # mean and standard deviation per channel of pixels in [0, 1]
     "unit": ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0)),
     "half": ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
@@ -27,9 +25,7 @@ NORMALISE = {  # mean and standard deviation per channel of pixels in [0, 1]
 TRIES = 10
 BOX = 2 * TRIES + 2  # area and aspect ratio of each try, top, left
 JITTER = {"domainbed": 0.3, "fedrd": 0.4}  # strength of ColorJitter, four times
-DRAWS = {"none": 0, "flip": 1, "translate": 4} | dict.fromkeys(
-    JITTER, BOX + 7
-)  # uniform numbers of one sample
+DRAWS = {"none": 0, "flip": 1, "translate": 4} | dict.fromkeys(JITTER, BOX + 7)  # uniform numbers of a sample
 LUMA = (0.2989, 0.587, 0.114)
 BRIGHTNESS, CONTRAST, SATURATION, HUE = range(4)
 BLEND_ORDERS = ((0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0))
@@ -40,12 +36,10 @@ class Evaluate:
     """The test transform: uint8 [B, px, px, 3] to float32 [B, 3, input_px, input_px] in channels_last.
 
     Resizes (antialiased) where the sizes differ and normalises: "unit" ([0, 1]), "half" ([-1, 1]) or
-    "imagenet". Raises FedshiftError for any other.
+    "imagenet".
     """
 
     def __init__(self, px: int, input_px: int, normalise: str) -> None:
-        if normalise not in NORMALISE:
-            raise unknown("data.normalise", "normalisation", normalise, NORMALISE)
         self.px, self.input_px = px, input_px
         self.mean, self.deviation = NORMALISE[normalise]
 
@@ -83,8 +77,6 @@ class Augment:
     """
 
     def __init__(self, name: str, px: int, input_px: int, normalise: str) -> None:
-        if name not in DRAWS:
-            raise unknown("data.augment", "augmentation", name, DRAWS)
         self.name, self.evaluate = name, Evaluate(px, input_px, normalise)
 
     def draw(self, n: int, generator: Generator) -> Tensor:

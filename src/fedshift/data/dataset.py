@@ -12,17 +12,12 @@ from typing import ClassVar, NamedTuple
 import pandas as pd
 from PIL import Image
 
-from fedshift.common.errors import FedshiftError, unknown
+from fedshift.common.errors import FedshiftError, check_known
 from fedshift.common.registry import get
 
 INDEX_TYPES = {
-    "path": "str",
-    "domain": "str",
-    "class": "str",
-    "label": "int16",
-    "split": "str",
-    "group": "int32",
-}
+    "path": "str", "domain": "str", "class": "str", "label": "int16", "split": "str", "group": "int32",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -78,8 +73,7 @@ class Dataset:
 
     def release(self, name: str) -> Release:
         """The facts about a release; raises FedshiftError with the nearest valid name."""
-        if name not in self.releases:
-            raise unknown(self.name, "release", name, self.releases)
+        check_known(self.name, "release", name, self.releases)
         return self.releases[name]
 
     def facts(self, raw: Path) -> Release:

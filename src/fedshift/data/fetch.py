@@ -21,22 +21,14 @@ from fedshift.common.files import write_bytes
 from fedshift.common.registry import get
 from fedshift.data.archive import is_archive, unpack
 from fedshift.data.dataset import Dataset, renamed
-from fedshift.data.lists import WORDS, gather, lists_file, own_lists, read_lists, write_lists
+from fedshift.data.lists import WORDS, gather, lists_file, own_lists, read_lists, write_table
 from fedshift.data.tree import ImageTree, LeftOut, below, left_out
-from fedshift.data.verify import (
-    NAMED,
-    count_lines,
-    entries,
-    manifest,
-    manifest_path,
-    split_names,
-    stamp_path,
-    write_manifest,
-)
+from fedshift.data.verify import count_lines, entries, manifest, manifest_path, stamp_path, write_manifest
 from fedshift.data.versions import pointer
 from fedshift.storage.workspace import Workspace
 
 Say = Callable[[str], None]
+SHOWN = 20  # names that a message lists one by one
 TABLES = frozenset({".csv", ".json", ".tsv", ".txt", ".xls", ".xlsx"})  # they may hold labels
 
 
@@ -75,7 +67,8 @@ def fetch(
             if facts.manifest is not None or not isinstance(dataset, ImageTree):
                 what = "its lists are part of the project"
                 raise FedshiftError(f"{name} {release}", what, "Leave out --lists.")
-            write_lists(own_lists(raw), gather(lists, dataset.canonical))
+            splits = gather(lists, dataset.canonical)
+            write_table(own_lists(raw), ("path", "split"), sorted(splits.items()))
         if other:
             if facts.manifest is not None:
                 cure = "Leave out --ignore and --skip-broken."
@@ -109,8 +102,6 @@ def fetch(
             say(f"not read: {_some(unread)}. An image's class is its folder; --lists gives splits.")
         domains, classes = dataset.domains_and_classes(raw)
         say(f"domains ({len(domains)}): {_some(domains)}; classes ({len(classes)}): {_some(classes)}")
-        for line in split_names(domains, classes):
-            say(line)
     counts = manifest(workspace, name, release)["counts"]
     say("\n".join(["images by domain and class:", *count_lines(counts)]))
     picture = stamp_path(workspace, name, release).with_suffix(".png")
@@ -280,12 +271,9 @@ def instructions(dataset: Dataset, raw: Path) -> str:
     if not dataset.domains:
         lines.append("Each folder in it is a domain, each folder in that a class; a domain may lack a class.")
     else:
-        lines.append(f"Domains: {_some(dataset.domains)}.")
-        try:
-            classes = dataset.domains_and_classes(raw)[1]
-            lines.append(f"Classes ({len(classes)}): {_some(classes)}.")
-        except FedshiftError:
-            lines.append("Classes: those that the lists name.")
+        classes = () if listed else dataset.domains_and_classes(raw)[1]
+        named = f"Classes ({len(classes)}): {_some(classes)}." if classes else "Classes: as in the lists."
+        lines += [f"Domains: {_some(dataset.domains)}.", named]
     command = f"fedshift fetch {dataset.name} --release {raw.name} --from PATH{' --lists FOLDER' * listed}"
     lines.append(f"Then: {command}")
     lines.append("PATH: the unpacked folder, or the archive as downloaded (several: --from for each).")
@@ -297,4 +285,4 @@ def instructions(dataset: Dataset, raw: Path) -> str:
 
 
 def _some(names: Sequence[str]) -> str:
-    return ", ".join(names if len(names) <= NAMED else (*names[:3], "...", names[-1]))
+    return ", ".join(names if len(names) <= SHOWN else (*names[:3], "...", names[-1]))

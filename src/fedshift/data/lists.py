@@ -39,11 +39,6 @@ def _read(path: Path, time: int) -> dict[str, str]:
     return dict(read_table(path, {"path": "str", "split": "str"}, "Restore it, or give the lists anew."))
 
 
-def write_lists(path: Path, words: dict[str, str]) -> None:
-    """Write official lists, path -> split."""
-    write_table(path, ("path", "split"), sorted(words.items()))
-
-
 def read_table(path: Path, columns: dict[str, str], cure: str) -> list[tuple[Any, ...]]:
     """Rows of a compressed CSV file with `columns` (name: dtype). Raises FedshiftError unless it is whole."""
     if not path.exists():
@@ -69,9 +64,8 @@ def gather(folder: Path, canonical: Callable[[str], str]) -> dict[str, str]:
     without such files, for a line that is no path, and for labels that contradict the classes' folders.
     """
     splits: dict[str, str] = {}
-    files = [
-        (match["word"] or "", path) for path in folder.rglob("*.txt") if (match := NAME.fullmatch(path.name))
-    ]
+    texts = ((path, NAME.fullmatch(path.name)) for path in folder.rglob("*.txt"))
+    files = [(match["word"] or "", path) for path, match in texts if match]
     for word, path in sorted(files, key=lambda file: ([*WORDS, ""].index(file[0]), file[1])):
         labels: list[tuple[str, str]] = []  # path, label
         for number, line in enumerate(read_text(path).splitlines(), start=1):

@@ -22,7 +22,6 @@ from fedshift.common.files import built_once, read_json, sha256, sha256_file, wr
 from fedshift.common.parquet import read_columns, write_columns
 from fedshift.data.partition import load_partition
 from fedshift.data.prepare import load_prepared, prepared_hash
-from fedshift.data.renderings import Rendering
 from fedshift.federation.samples import ClientData
 from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
@@ -55,8 +54,10 @@ class RunData:
 
 def load(workspace: Workspace, spec: RunSpec) -> RunData:
     """The data of a resolved spec; images that its method renders are rendered now, if they do not exist.
+    Who asks for the same at the same time waits.
 
-    Raises FedshiftError where files are absent or do not match their hashes, or a client trains on nothing.
+    Raises FedshiftError where files, or weights that a rendering needs, are absent, where files do not match
+    their hashes, and where a client trains on nothing.
     """
     folder = workspace.prepared(spec.data.prepared_name)
     prepared, path = load_prepared(folder), workspace.partition(spec.partition_name)
@@ -81,10 +82,11 @@ def load(workspace: Workspace, spec: RunSpec) -> RunData:
         images = torch.from_numpy(prepared.pixels)
     labels = torch.from_numpy(prepared.index["label"].to_numpy().astype("int64"))
     if rendering := spec.rendering:
-        sources = {"prepared": prepared.facts["images"], "partition": content}
-        folder = render(
-            workspace.rendered(spec.rendered_name), rendering, prepared.pixels, partition, spec.seed, sources
-        )
+        with built_once(folder := workspace.rendered(spec.rendered_name)) as part:
+            if part is not None:
+                made = rendering.render(prepared.pixels, partition, spec.seed)
+                sources = {"prepared": prepared.facts["images"], "partition": content}
+                _write(part, made, prepared.pixels.shape[1], sources)
         rendered, samples_of, hashes["rendered"] = load_rendered(folder)
         for k, client in enumerate(clients):
             places = np.flatnonzero(np.isin(samples_of, client.train.numpy()))
@@ -95,42 +97,10 @@ def load(workspace: Workspace, spec: RunSpec) -> RunData:
     present = prepared.index.groupby("domain", sort=False)["class"].agg(set)
     absent = {domain: [name for name in classes if name not in held] for domain, held in present.items()}
     held_out = [(partition["domain"] == name).to_numpy() for name in spec.data.held_out]
-    return RunData(
-        images=images,
-        labels=labels,
-        clients=clients,
-        targets=[positions(domain & (split == "target")) for domain in held_out],
-        unheld=[positions(domain & (owner < 0)) for domain in held_out],
-        classes=classes,
-        absent={str(domain): names for domain, names in absent.items() if names},
-        hashes=hashes,
-    )
-
-
-def render(
-    folder: Path,
-    rendering: Rendering,
-    pixels: NDArray[np.uint8],
-    table: pd.DataFrame,
-    seed: int,
-    sources: dict[str, str],
-) -> Path:
-    """Make the images that a run trains on in `folder`, and return it. One that exists is whole, and left
-    alone; who asks for the same at the same time waits; what a killed process has left is written over.
-
-    pixels: the prepared images [n, px, px, 3]; table: the partition; seed: the run's; sources: hashes of
-        images and partition, noted in rendered.json.
-    Raises FedshiftError where weights that the rendering needs are absent.
-    """
-    with built_once(folder) as part:
-        if part is not None:
-            samples = _write_images(
-                part / "images.npy", rendering.render(pixels, table, seed), pixels.shape[1]
-            )
-            hashes = {"images": sha256_file(part / "images.npy")}
-            hashes["index"] = write_columns(part / "index.parquet", pd.DataFrame({"sample": samples}), {})
-            write_json(part / "rendered.json", {**hashes, **sources})
-    return folder
+    targets = [positions(domain & (split == "target")) for domain in held_out]
+    unheld = [positions(domain & (owner < 0)) for domain in held_out]
+    lacking = {str(domain): names for domain, names in absent.items() if names}
+    return RunData(images, labels, clients, targets, unheld, classes, lacking, hashes)
 
 
 def load_rendered(folder: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64], str]:
@@ -147,16 +117,18 @@ def load_rendered(folder: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64], s
     return pixels, table["sample"].to_numpy(np.int64, copy=True), sha256(facts["images"] + facts["index"])
 
 
-def _write_images(path: Path, images: Iterator[tuple[int, NDArray[np.uint8]]], px: int) -> NDArray[np.int32]:
-    """Write rendered images [n, px, px, 3] as they come; return the sample of each."""
+def _write(part: Path, made: Iterator[tuple[int, NDArray[np.uint8]]], px: int, facts: dict[str, str]) -> None:
+    """Write the (sample, image) that a rendering has made, and rendered.json: their hashes and `facts`."""
     samples: list[int] = []
+    images, raw = part / "images.npy", part / "images.raw"
     bar = tqdm(desc="render", unit=" images", disable=None)
-    with torch.no_grad(), bar, path.with_suffix(".raw").open("wb") as file:
-        for sample, image in images:
+    with torch.no_grad(), bar, raw.open("wb") as file:
+        for sample, image in made:
             file.write(np.ascontiguousarray(image).data)
             samples.append(sample)
             bar.update()
-    raw = np.memmap(path.with_suffix(".raw"), np.uint8, "r", shape=(len(samples), px, px, 3))
-    np.save(path, raw, allow_pickle=False)
-    path.with_suffix(".raw").unlink()
-    return np.array(samples, dtype=np.int32)
+    np.save(images, np.memmap(raw, np.uint8, "r", shape=(len(samples), px, px, 3)), allow_pickle=False)
+    raw.unlink()
+    index = pd.DataFrame({"sample": np.array(samples, dtype=np.int32)})
+    hashes = {"images": sha256_file(images), "index": write_columns(part / "index.parquet", index, {})}
+    write_json(part / "rendered.json", {**hashes, **facts})

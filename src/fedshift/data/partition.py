@@ -10,23 +10,20 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedshift.common.errors import Damaged, FedshiftError, unknown
+from fedshift.common.errors import Damaged, FedshiftError, check_known
 from fedshift.common.parquet import read_columns, write_columns
 from fedshift.common.registry import get
 from fedshift.data.plots import plot_partition
 from fedshift.data.prepare import load_index
 from fedshift.data.scheme import Scheme, generator, permutation
-from fedshift.spec import Division, Source
 from fedshift.spec.block import params
+from fedshift.spec.settings import Division, Source
 from fedshift.storage.workspace import Workspace
 
 MINIMUM = 2  # batch normalisation cannot train on one sample
 Words = NDArray[np.object_]
 OFFICIAL = {"train": "train", "crossval": "val", "val": "val", "test": "test"}
-CURE = (
-    "Run: snakemake --profile profiles/local partitions (of what params.yaml names; one alone: fedshift "
-    "partition --help)"
-)
+CURE = "Run: snakemake --profile profiles/local partitions (one alone: fedshift partition --help)"
 
 
 def partition(workspace: Workspace, spec: Division) -> Path:
@@ -63,17 +60,12 @@ def load_partition(path: Path, index: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     return table, str(facts["hash"])
 
 
-def partition_hash(path: Path) -> str:
-    """SHA-256 of a partition's columns, compared with the columns as they are."""
-    return str(read_columns(path, CURE)[1]["hash"])
-
-
-def twins(path: Path) -> int:
-    """How many images of other domains are byte-identical to tested images of a held-out one, as noted.
-
-    With `groups: together` no client holds them.
+def noted(path: Path) -> dict[str, Any]:
+    """What a partition's file notes beside its settings: `hash`, SHA-256 of its columns, compared with the
+    columns as they are; `twins`, how many images of other domains are byte-identical to tested images of a
+    held-out one. With `groups: together` no client holds these.
     """
-    return int(read_columns(path, CURE)[1]["twins"])
+    return read_columns(path, CURE)[1]
 
 
 def sizes(path: Path) -> pd.Series[int]:
@@ -92,22 +84,23 @@ def divide(index: pd.DataFrame, spec: Division) -> pd.DataFrame:
     scheme: Scheme = plugin(params(plugin, spec.partition.params, f"{where}: params"))
     domains = list(dict.fromkeys(index["domain"]))
     for target in held_out:
-        if target not in domains:
-            raise unknown(f"{where}: target", "domain", target, domains)
+        check_known(f"{where}: target", "domain", target, domains)
     sources = [domain for domain in domains if domain not in held_out]
     if not sources:
         what = "no source domain is left"
         raise FedshiftError(f"{where}: target", what, "Hold out fewer domains, or none: target: null.")
     scheme.params.check(len(sources), f"{where}: params")
+    words, group = index["split"].to_numpy(), index["group"].to_numpy()
     client = scheme.assign(index, sources, generator(seed, scheme.name))
     split = np.where(index["domain"].isin(held_out), "target", "unused").astype(object)
     if spec.partition.target_split != "all":
         split[(split == "target") & (_tests(index, spec) != "test")] = "unused"
     if spec.partition.groups == "together":
-        client = _reunited(client, index)
+        # copies in one domain are all at the client of the first of them
+        first = pd.Series(client).groupby([index["domain"].to_numpy(), group]).transform("first")
+        client = np.where(group >= 0, first.to_numpy(), client)
         left_out = _twins(split, index, held_out)
         client[left_out], split[left_out] = -1, "unused"
-    words, group = index["split"].to_numpy(), index["group"].to_numpy()
     held = index["domain"].where(client >= 0).groupby([client, index["domain"]])
     parts: dict[Any, Any] = dict(held.indices)
     for (holder, domain), part in parts.items():
@@ -127,13 +120,6 @@ def divide(index: pd.DataFrame, spec: Division) -> pd.DataFrame:
         table.loc[(table["split"] == "target") & copied, "split"] = "unused"
     _check(table, scheme.clients(len(sources)), spec, where)
     return table
-
-
-def _reunited(client: NDArray[np.int16], index: pd.DataFrame) -> NDArray[np.int16]:
-    """Clients of the images; byte-identical images of a domain are all at the client of the first of them."""
-    group = index["group"].to_numpy()
-    first = pd.Series(client).groupby([index["domain"].to_numpy(), group]).transform("first").to_numpy()
-    return np.where(group >= 0, first, client)
 
 
 def _twins(split: Words, index: pd.DataFrame, held_out: tuple[str, ...]) -> NDArray[np.bool_]:
@@ -156,18 +142,17 @@ def _tests(index: pd.DataFrame, spec: Division) -> pd.Series[str]:
     if spec.partition.target_split == "test":
         return index["split"]
     alone = {"scheme": "domain_per_client", "params": {}, "target_split": "all", "modify": {}}
-    everybody = {
-        "data": spec.data.model_copy(update={"target": None}),
-        "partition": spec.partition.model_copy(update=alone),
-    }
-    return divide(index, spec.model_copy(update=everybody))["split"]
+    data = spec.data.model_copy(update={"target": None})
+    parts = spec.partition.model_copy(update=alone)
+    return divide(index, spec.model_copy(update={"data": data, "partition": parts}))["split"]
 
 
 def _split(words: Words, group: NDArray[np.int32], spec: Division, rng: np.random.PCG64, where: str) -> Words:
     """The split of a client's samples of one domain: drawn, or by their official `words` [n]."""
     if spec.partition.split == "random":
-        together = group if spec.partition.groups == "together" else None
-        return random_split(len(words), spec.partition.fractions, rng, together)
+        alone = np.full_like(group, -1)
+        together = spec.partition.groups == "together"
+        return random_split(spec.partition.fractions, rng, group if together else alone)
     if without := sum(str(word) not in OFFICIAL for word in words):
         what = f"no official split: {without} of {len(words)} samples are on no list"
         raise FedshiftError(where, what, "Use partition.split: random, or a data set with official lists.")
@@ -184,7 +169,6 @@ def _check(table: pd.DataFrame, clients: int, spec: Division, where: str) -> Non
         what = f"has {trained[first]} training of {held[first]} samples" if held[first] else "is empty"
         cure = "Use fewer clients, or a larger share for training."
         raise FedshiftError(where, f"client {first} {what}; {MINIMUM} are the least", cure)
-
     for target in spec.data.held_out:
         if not ((split == "target") & (table["domain"] == target)).any():
             cure = "Test all its images: partition.target_split: all."
@@ -196,23 +180,19 @@ def _check(table: pd.DataFrame, clients: int, spec: Division, where: str) -> Non
 
 
 def random_split(
-    n: int,
-    fractions: tuple[float, float, float],
-    rng: np.random.PCG64,
-    group: NDArray[np.int32] | None = None,
+    fractions: tuple[float, float, float], rng: np.random.PCG64, group: NDArray[np.int32]
 ) -> Words:
-    """Draw train, val and test among n samples, [n].
+    """Draw train, val and test among the n samples of `group` [n].
 
     int((val + test) n) are held out; of these int(that test / (val + test)) are test, the rest validation
-    (FLGo). With `group` [n] (-1: none) samples of one group stay on one side: a part is full when it has its
-    number or more.
+    (FLGo). Samples of one group (-1: none) stay on one side: a part is full when it has its number or more.
     """
-    val, test = (Fraction(str(fraction)) for fraction in fractions[1:])
+    n, (val, test) = len(group), (Fraction(str(fraction)) for fraction in fractions[1:])
     held = int((val + test) * n)
     tested = int(held * test / (val + test)) if held else 0
     split = np.full(n, "train", dtype=object)
     order = permutation(rng, n)
-    if group is not None and (group >= 0).any():
+    if (group >= 0).any():
         order = _together(order, group)
         tested, held = (_whole(cut, order, group) for cut in (tested, held))
     split[order[:held]] = "val"

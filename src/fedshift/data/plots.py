@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 SPLITS = ("train", "val", "test", "target", "unused")
 NAMED = 20  # names that a legend can tell apart
 SHOWN = 10  # classes in a picture of domains
-BARS = 1000  # more are thinner than a pixel
 NAMED_CLASSES = 70  # names that can be read below a map
 
 
@@ -38,21 +37,16 @@ def _picture(path: Path, figsize: tuple[float, float]) -> Iterator[Figure]:
 
 
 def plot_counts(counts: Mapping[str, Mapping[str, int]], title: str, path: Path) -> None:
-    """PNG: bars of images per domain, and a map domain x class whose colour is the number of images."""
+    """PNG: a map domain x class whose colour is the number of images; each domain with its total."""
     domains, classes = list(counts), list(next(iter(counts.values())))
     table = np.array([[counts[domain][label] for label in classes] for domain in domains])
-    width = min(24.0, 5 + 0.45 * len(classes))
-    with _picture(path, figsize=(width, 1.8 + 0.4 * len(domains))) as figure:
-        bars, cells = figure.subplots(1, 2, width_ratios=[3, max(4.0, width - 3)])
-        bars.barh(domains, table.sum(axis=1), color="tab:blue")
-        bars.bar_label(
-            bars.containers[0], fmt="{:,.0f}", fontsize="x-small", label_type="center", color="white"
-        )
-        bars.invert_yaxis()
-        bars.set(title=title, xlabel="images")
+    with _picture(path, figsize=(min(24.0, 5 + 0.45 * len(classes)), 1.8 + 0.4 * len(domains))) as figure:
+        cells = figure.subplots()
+        cells.set_title(title)
         heatmap = cells.imshow(table, aspect="auto", cmap="viridis", interpolation="nearest")
         figure.colorbar(heatmap, ax=cells, label="images")
-        cells.set_yticks(range(len(domains)), domains)
+        totals = zip(domains, table.sum(axis=1), strict=True)
+        cells.set_yticks(range(len(domains)), [f"{domain}: {total:,}" for domain, total in totals])
         if len(classes) <= NAMED_CLASSES:
             cells.set_xticks(range(len(classes)), classes, rotation=90)
         else:
@@ -64,14 +58,9 @@ def plot_counts(counts: Mapping[str, Mapping[str, int]], title: str, path: Path)
 
 
 def plot_partition(table: pd.DataFrame, path: Path) -> None:
-    """PNG: stacked bars of samples per client; what no client holds has bars and a scale of its own.
-
-    Of more than BARS clients, several that follow one another are a bar, their mean.
-    """
-    number = int(table["client"].max()) + 1
-    block = -(-number // BARS) or 1
-    holder = (table["client"] // block).astype(str).where(table["client"] >= 0, table["split"])
-    clients = [str(place) for place in range(-(-number // block))]
+    """PNG: stacked bars of samples per client; what no client holds has bars and a scale of its own."""
+    holder = table["client"].astype(str).where(table["client"] >= 0, table["split"])
+    clients = [str(number) for number in range(int(table["client"].max()) + 1)]
     rest = [name for name in ("target", "unused") if (holder == name).any()]
     panels = [names for names in (clients, rest) if names]
     with _picture(path, figsize=(min(14.0, 7 + 0.15 * len(clients)), 6.6)) as figure:
@@ -85,14 +74,12 @@ def plot_partition(table: pd.DataFrame, path: Path) -> None:
         for row, (column, order) in zip(grid, orders.items(), strict=True):
             counts = pd.crosstab(holder, table[column]).reindex(columns=order)
             for axes, names in zip(row, panels, strict=True):
-                shares = block if names is clients else 1
-                _bars(axes, counts.reindex(index=names).to_numpy() / shares, order)
+                _bars(axes, counts.reindex(index=names).to_numpy(), order)
             row[0].set(ylabel="samples", title=f"samples by {column}")
             if len(order) <= NAMED:
                 row[-1].legend(fontsize="x-small", loc="upper left", bbox_to_anchor=(1.02, 1.02))
-        grid[-1][0].set(xlabel="client" if block == 1 else f"clients, the mean of {block} a bar")
+        grid[-1][0].set(xlabel="client")
         grid[-1][0].xaxis.get_major_locator().set_params(integer=True)
-        grid[-1][0].xaxis.set_major_formatter(lambda place, _: f"{place * block:.0f}")
         for axes in grid[-1][1:]:
             axes.set_xticks(range(len(rest)), rest)
 

@@ -27,30 +27,20 @@ from PIL import Image
 from tqdm import tqdm
 
 from fedshift.common.errors import Damaged, FedshiftError
-from fedshift.common.files import (
-    built_once,
-    canonical_json,
-    cure_of,
-    read_json,
-    read_whole,
-    sha256,
-    sha256_file,
-    write_json,
-)
+from fedshift.common.files import built_once, cure_of, read_json, read_whole, sha256, sha256_file, write_json
 from fedshift.common.parquet import read_columns, write_columns
 from fedshift.common.processes import spread, usable_cores
 from fedshift.common.registry import get, module
 from fedshift.data.dataset import Dataset
 from fedshift.data.verify import manifest, verified
 from fedshift.identity import fingerprint
-from fedshift.spec import Prepare, Source
+from fedshift.spec.settings import Prepare, Source, short
 from fedshift.storage.workspace import Workspace
 
 log = logging.getLogger(__name__)
 SAVE_SECONDS = 2.0
 CHUNK = 64
 IMAGES_PER_PROCESS = 1000  # a process takes half a second to start
-RESAMPLING = {"bilinear": Image.Resampling.BILINEAR}
 
 
 def prepare(
@@ -76,7 +66,7 @@ def prepare(
         facts = {"dataset": name, "release": release, "prepare": options.model_dump(), "raw": raw}
         with built_once(folder) as part:
             if part is not None:
-                _write(part, get("datasets", name)(), workspace.raw(name, release), facts, options, jobs)
+                _write(part, get("datasets", name)(), workspace.raw(name, release), facts, jobs)
     if prepared_facts(folder)["raw"] != raw:
         what = f"was made from another state of {name} {release}"
         raise FedshiftError(folder, what, f"Remove {folder} or name a new release.")
@@ -165,14 +155,13 @@ class Decoder:
 
     dataset: Dataset
     raw: Path
-    options: Prepare
+    px: int
     file: Path
     offset: int = 0
 
     def __call__(self, task: tuple[int, Sequence[str]]) -> list[str]:
         """Write images, `task`: (first row, paths); a line for each unreadable one. OSError: a full disk."""
-        first, paths = task
-        px = self.options.px
+        (first, paths), px = task, self.px
         pixels = np.zeros((len(paths), px, px, 3), dtype=np.uint8)
         broken = []
         for row, path in enumerate(paths):
@@ -181,7 +170,7 @@ class Decoder:
             except Exception as error:  # a decoder may raise anything when a file is damaged
                 broken.append(f"{path}: {error}")
             else:
-                resized = image.resize((px, px), RESAMPLING[self.options.resample], reducing_gap=None)
+                resized = image.resize((px, px), Image.Resampling.BILINEAR, reducing_gap=None)
                 pixels[row] = np.asarray(resized)
         with open(self.file, "r+b") as file:
             file.seek(self.offset + first * px * px * 3)
@@ -189,16 +178,14 @@ class Decoder:
         return broken
 
 
-def _write(
-    part: Path, dataset: Dataset, raw: Path, facts: dict[str, Any], options: Prepare, jobs: int | None
-) -> None:
+def _write(part: Path, dataset: Dataset, raw: Path, facts: dict[str, Any], jobs: int | None) -> None:
     """Decode all images of a data set into an unfinished folder, with their index and facts."""
     index = dataset.index(raw)
     index.insert(0, "sample", np.arange(len(index), dtype=np.int32))
     facts |= {"version": dataset.version, "pillow": PIL.__version__, "code": _code(dataset.name)}
-    images, work, paths = part / "images.npy", sha256(canonical_json(facts)), list(index["path"])
+    images, work, paths = part / "images.npy", short(facts), list(index["path"])
     try:
-        broken = _decode(part, work, Decoder(dataset, raw, options, images), paths, jobs)
+        broken = _decode(part, work, Decoder(dataset, raw, facts["prepare"]["px"], images), paths, jobs)
     except OSError as error:
         cure = cure_of(error) or "Free space, then run it again."
         raise FedshiftError(images, f"cannot be written: {error}", cure, retry=True) from error
@@ -217,7 +204,7 @@ def _decode(part: Path, work: str, decoder: Decoder, paths: list[str], jobs: int
     """Decode the images that are not yet in the unfinished folder; returns a line for each that cannot be
     read. progress.json notes how many images of `work` have reached the disk; of other work none has.
     """
-    images, progress, px = decoder.file, part / "progress.json", decoder.options.px
+    images, progress, px = decoder.file, part / "progress.json", decoder.px
     row, broken, saved = px * px * 3, list[str](), time.monotonic()
     noted = read_whole(progress) or {}
     done: int = noted["done"] if noted.get("work") == work else 0

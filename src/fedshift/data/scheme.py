@@ -18,15 +18,17 @@ class NoParams:
         """Raise FedshiftError at `where` if `sources` source domains (1 or more) do not suit them."""
 
 
-class Scheme:
-    """Base of all schemes; `Params` is a frozen dataclass with a method `check` like that of NoParams."""
-
+class _Plugin:
     name: ClassVar[str]
     version: ClassVar[int] = 1
     Params: ClassVar[type] = NoParams
 
     def __init__(self, params: Any = None) -> None:
         self.params: Any = self.Params() if params is None else params
+
+
+class Scheme(_Plugin):
+    """Base of all schemes; `Params` is a frozen dataclass with a method `check` like that of NoParams."""
 
     def clients(self, sources: int) -> int:
         """Number of clients for `sources` source domains."""
@@ -40,15 +42,8 @@ class Scheme:
         raise NotImplementedError
 
 
-class Modifier:
+class Modifier(_Plugin):
     """Base of changes to a finished division; `Params`: a dataclass with `check(domains, classes, where)`."""
-
-    name: ClassVar[str]
-    version: ClassVar[int] = 1
-    Params: ClassVar[type]
-
-    def __init__(self, params: Any = None) -> None:
-        self.params: Any = self.Params() if params is None else params
 
     def modify(self, table: pd.DataFrame, rng: np.random.PCG64) -> None:
         """Change client and split of `table` (sample, client, domain, class, label, split) in place."""

@@ -4,7 +4,6 @@ import contextlib
 import json
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from typing import Literal
 
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import read_whole
@@ -12,7 +11,6 @@ from fedshift.common.registry import get
 from fedshift.data.verify import stamped
 from fedshift.storage.workspace import Workspace
 
-Raw = Literal["embedded", "absent", "raw", "verified"]
 WORDS = {"embedded": "comes with its library", "raw": "raw (not verified)"}
 
 
@@ -27,7 +25,7 @@ class State:
         partitions: how many there are of it.
     """
 
-    raw: Raw = "absent"
+    raw: str = "absent"
     files: int = 0
     prepared: tuple[int, ...] = ()
     partitions: int = 0
@@ -58,15 +56,13 @@ def states(workspace: Workspace, name: str) -> dict[str, State]:
     raw = [tree.name for tree in trees if tree.name[0] != "." and tree.suffix != ".archives"]
     footers = (pq.read_schema(path).metadata[KEY] for path in (data / "partitions" / name).glob("*.parquet"))
     partitions = Counter(json.loads(footer)["data"]["release"] for footer in footers)
-
-    def state(release: str) -> State:
-        how_far: Raw = "embedded" if dataset.embedded else "absent"
-        manifest = None
+    found = {}
+    for release in dict.fromkeys([*dataset.releases, *raw, *sizes, *partitions]):
+        how_far, files = "embedded" if dataset.embedded else "absent", 0
         if not dataset.embedded and workspace.raw(name, release).exists():
+            how_far = "raw"
             with contextlib.suppress(FedshiftError):  # no manifest
-                manifest = stamped(workspace, name, release)
-            how_far = "verified" if manifest else "raw"
-        files = manifest["files"] if manifest else 0
-        return State(how_far, files, tuple(sorted(sizes[release])), partitions[release])
-
-    return {one: state(one) for one in dict.fromkeys([*dataset.releases, *raw, *sizes, *partitions])}
+                if manifest := stamped(workspace, name, release):
+                    how_far, files = "verified", manifest["files"]
+        found[release] = State(how_far, files, tuple(sorted(sizes[release])), partitions[release])
+    return found

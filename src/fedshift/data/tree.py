@@ -2,6 +2,7 @@
 
 import functools
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -27,7 +28,7 @@ SUFFIXES = frozenset(
 )
 # Whatever a file's name says, no other decoder of Pillow's is asked: EPS would start Ghostscript.
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", TiffImageFile.format, WebPImageFile.format)
-LITTER = frozenset({"thumbs.db", "desktop.ini", "__macosx"})
+LITTER = re.compile(r"\..*|thumbs\.db|desktop\.ini|__macosx", re.IGNORECASE | re.DOTALL)  # hidden
 PIXELS = 80_000_000  # of an image: a small file may unpack to far more than memory holds
 SIXTEEN_BIT = frozenset({"I", "F", "I;16", "I;16B", "I;16L", "I;16N"})
 CONTRAST = 16  # of 255: what differs by less is not seen
@@ -196,10 +197,8 @@ class ImageTree(Dataset):
     def _locate(self, raw: Path, path: str) -> Path:
         domain, label, *split, file = path.split("/")
         home = self._child(raw, domain)
-        bases = [home / word for word in split] or [
-            home,
-            *(home / level for level in self.levels if level not in WORDS),
-        ]
+        levels = (level for level in self.levels if level not in WORDS)
+        bases = [home / word for word in split] or [home, *(home / level for level in levels)]
         places = (self._child(base, label) / file for base in bases)
         return next((place for place in places if place.is_file()), home / label / file)
 
@@ -263,9 +262,7 @@ def within(folder: Path) -> list[Path]:
     """What a user sees in `folder`, sorted; nothing if it is a file."""
     if not folder.is_dir():
         return []
-    return sorted(
-        path for path in folder.iterdir() if path.name[0] != "." and path.name.lower() not in LITTER
-    )
+    return sorted(path for path in folder.iterdir() if not LITTER.fullmatch(path.name))
 
 
 def below(folder: Path, depth: int) -> list[Path]:

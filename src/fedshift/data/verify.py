@@ -1,7 +1,7 @@
 """Verify: compare a raw tree with its manifest and with what was published; count what it holds twice."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,6 @@ def verify(workspace: Workspace, name: str, release: str = "original") -> Path:
     dataset: Dataset = get("datasets", name)()
     raw = workspace.raw(name, release)
     stamp = stamp_path(workspace, name, release)
-    drawn = stamp.read_text(encoding="utf-8") if stamp.exists() and stamp.with_suffix(".png").exists() else ""
     stamp.unlink(missing_ok=True)
     declared = manifest(workspace, name, release)
     wanted, actual = _listed(declared), tabulate(dataset, raw)
@@ -52,8 +51,7 @@ def verify(workspace: Workspace, name: str, release: str = "original") -> Path:
         what = "\n  ".join(["is not what was published:", *problems])
         raise FedshiftError(raw, what, f"Mend the tree, or {_take_as_is(name, release)}")
     facts = {key: declared[key] for key in ("dataset", "release", "files", "bytes", "hash", "counts")}
-    if facts["hash"] not in drawn:
-        plot_counts(facts["counts"], f"{name} {release}", stamp.with_suffix(".png"))
+    plot_counts(facts["counts"], f"{name} {release}", stamp.with_suffix(".png"))
     write_json(stamp, {**facts, "accepted": bool(declared.get("accepted")), "duplicates": duplicates(actual)})
     return stamp
 
@@ -61,11 +59,14 @@ def verify(workspace: Workspace, name: str, release: str = "original") -> Path:
 def verified(workspace: Workspace, name: str, release: str) -> Path:
     """The stamp of a tree, which is verified now if it or its manifest has changed since."""
     stamp = stamp_path(workspace, name, release)
+    raw = workspace.raw(name, release)
+    paths = [raw, *entries(raw)] if raw.exists() else []
     try:
         made = stamp.stat().st_ctime_ns
     except FileNotFoundError:  # never made, or just removed by another process that verifies
         return verify(workspace, name, release)
-    current = stamped(workspace, name, release) is not None and _touched(workspace.raw(name, release)) < made
+    touched = ((path if path.exists() else path.parent).stat().st_ctime_ns for path in paths)
+    current = stamped(workspace, name, release) is not None and all(time < made for time in touched)
     return stamp if current else verify(workspace, name, release)
 
 
@@ -76,13 +77,6 @@ def stamped(workspace: Workspace, name: str, release: str) -> dict[str, Any] | N
     """
     stamp, present = stamp_path(workspace, name, release), manifest(workspace, name, release)
     return present if (read_whole(stamp) or {}).get("hash") == present["hash"] else None
-
-
-def _touched(raw: Path) -> int:
-    """When a folder or file of the tree last changed, in nanoseconds; 0 where there is no tree."""
-    if not raw.exists():
-        return 0
-    return max((path if path.exists() else path.parent).stat().st_ctime_ns for path in [raw, *entries(raw)])
 
 
 def entries(raw: Path) -> list[Path]:
@@ -152,14 +146,9 @@ def write_manifest(workspace: Workspace, name: str, release: str = "original", a
     write_table(path.with_suffix(".csv.gz"), ("path", "size", "sha256"), rows)
     domains, classes = dataset.domains_and_classes(raw)
     counts = Counter(zip(index["domain"], index["class"], strict=True))
-    facts: dict[str, Any] = {
-        "dataset": name,
-        "release": release,
-        "files": len(files),
-        "bytes": sum(size for size, _ in files.values()),
-        "hash": tree_hash(files, raw),
-        "counts": {domain: {label: counts[domain, label] for label in classes} for domain in domains},
-    }
+    facts: dict[str, Any] = {"dataset": name, "release": release, "hash": tree_hash(files, raw)}
+    facts |= {"files": len(files), "bytes": sum(size for size, _ in files.values())}
+    facts["counts"] = {domain: {label: counts[domain, label] for label in classes} for domain in domains}
     if accept and dataset.release(release).manifest is None:
         facts["accepted"] = True
     write_json(path, facts)
@@ -167,7 +156,9 @@ def write_manifest(workspace: Workspace, name: str, release: str = "original", a
 
 
 def count_lines(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """A line for each domain of a manifest's `counts`: its images by class, in short where there are many."""
+    """A line for each domain of a manifest's `counts`: its images by class, in short where there are many;
+    then a warning for domains, and one for classes, that are named like splits.
+    """
     lines = []
     for domain, by_class in counts.items():
         if len(by_class) <= NAMED:
@@ -177,6 +168,10 @@ def count_lines(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
             if empty := [label for label, n in by_class.items() if not n]:
                 listed += f"; none of {', '.join(empty[:NAMED])}{', ...' * (len(empty) > NAMED)}"
         lines.append(f"  {domain}: {sum(by_class.values()):,} ({listed})")
+    for kind, names in (("domains", [*counts]), ("classes", [*next(iter(counts.values()), {})])):
+        if found := [name for name in names if name.casefold() in SPLITS]:
+            what = f"warning: {kind} that are named like splits: {', '.join(found)}"
+            lines.append(f"{what}. A tree is domain/class/image; fedshift splits it itself")
     return lines
 
 
@@ -208,11 +203,9 @@ def unpublished(dataset: Dataset, raw: Path, actual: Files) -> list[str]:
     if facts.complete and facts.lists and not own_lists(raw).exists():
         return differences(dict.fromkeys(read_lists(REFERENCE / facts.lists)), dict.fromkeys(actual))
     counts = Counter(path.partition("/")[0] for path in actual)
-    return [
-        f"{domain}: {counts[domain]:,} images, {number:,} were published"
-        for domain, number in (facts.counts or {}).items()
-        if counts[domain] != number
-    ]
+    published = facts.counts or {}
+    wrong = [domain for domain, number in published.items() if counts[domain] != number]
+    return [f"{domain}: {counts[domain]:,} images, {published[domain]:,} were published" for domain in wrong]
 
 
 def tabulate(dataset: Dataset, raw: Path) -> Files:
@@ -247,23 +240,5 @@ def duplicates(files: Files) -> dict[str, Any]:
     domains, classes = (
         sum(len({path.split("/")[level] for path in paths}) > 1 for paths in groups) for level in (0, 1)
     )
-    surplus = sum(map(len, groups)) - len(groups)
-    return {
-        "groups": len(groups),
-        "surplus": surplus,
-        "domains": domains,
-        "classes": classes,
-        "files": groups,
-    }
-
-
-def split_names(domains: Iterable[str], classes: Iterable[str]) -> list[str]:
-    """A warning for domains, and one for classes, that are named like splits."""
-    kinds = {"domains": domains, "classes": classes}
-    found = {kind: [name for name in names if name.casefold() in SPLITS] for kind, names in kinds.items()}
-    return [
-        f"warning: {kind} that are named like splits: {', '.join(names)}. A tree is domain/class/image; "
-        "fedshift splits it itself"
-        for kind, names in found.items()
-        if names
-    ]
+    found = {"groups": len(groups), "surplus": sum(map(len, groups)) - len(groups)}
+    return {**found, "domains": domains, "classes": classes, "files": groups}

@@ -53,10 +53,8 @@ def axes(declared: Mapping[str, tuple[str, list[Any]]], where: str) -> list[Axis
 def _columns(name: str, values: list[Any]) -> list[dict[str, Any]]:
     if name == "target" and any(isinstance(value, list) for value in values):
         pairs = [value if isinstance(value, list) else [value] for value in values]
-        return [
-            dict(itertools.zip_longest(("target", "validation"), map(_text, pair[:2]), fillvalue=NONE))
-            for pair in pairs
-        ]
+        both = ("target", "validation")
+        return [dict(itertools.zip_longest(both, map(_text, pair[:2]), fillvalue=NONE)) for pair in pairs]
     booleans = [isinstance(value, bool) for value in values]
     numbers = all(isinstance(value, int | float) for value in values) and not any(booleans)
     return [{name: value if numbers or all(booleans) else _text(value)} for value in values]

@@ -3,7 +3,7 @@
 import math
 from typing import Literal, NamedTuple, get_args
 
-from fedshift.common.errors import FedshiftError, unknown
+from fedshift.common.errors import FedshiftError, check_known
 from fedshift.common.registry import get, names
 
 Relative = Literal["", "gain", "ratio"]
@@ -102,28 +102,25 @@ def measured_on_clients(text: str) -> str:
 def _check(found: Column, where: object) -> None:
     """What stands behind the kind exists."""
     kind, name, _ = found
-    if kind == "cost" and name not in COSTS:
-        raise unknown(where, "cost", name, COSTS)
+    if kind == "cost":
+        check_known(where, "cost", name, COSTS)
     if kind == "layer":
         part, _, number = name.partition(".")
-        if part not in PARTS:
-            raise unknown(where, "network of a run", part, PARTS)
+        check_known(where, "network of a run", part, PARTS)
         if not number.isdigit() or not int(number):
             raise FedshiftError(where, f"'layer.{name}' names no layer", f"Write layer.{part}.1, and so on.")
-    if kind == "leads" and name not in names("metrics"):
-        raise unknown(where, "metric", name, names("metrics"), "metrics")
+    if kind == "leads":
+        check_known(where, "metric", name, names("metrics"), "metrics")
     if kind == "recorded":
         _, number, value = recorded_of(name)
-        if number not in NUMBERS:
-            raise unknown(where, "number of a diagnostic", number, NUMBERS)
+        check_known(where, "number of a diagnostic", number, NUMBERS)
         if (number in OF_NAME) != bool(value):
             cure = f"Write recorded.<diagnostic>.{number}{'=<name>' * (number in OF_NAME)}."
             raise FedshiftError(where, f"'recorded.{name}' does not say of what", cure)
     if kind == "evaluated":
         evaluation, _, number = name.partition(".")
         known = get("evaluations", evaluation, str(where)).quantities
-        if number not in known:
-            raise unknown(where, f"number of the evaluation '{evaluation}'", number, known)
+        check_known(where, f"number of the evaluation '{evaluation}'", number, known)
     if kind in REACHED:
         try:
             wanted = found.threshold[1]
@@ -158,12 +155,10 @@ def quantity(text: str, where: object = "metrics") -> Quantity:
     """`<metric>.<aggregation>`; an aggregation alone is of accuracy. Raises FedshiftError at `where`."""
     metric, _, aggregation = text.rpartition(".")
     parsed = Quantity(metric or DEFAULT, aggregation)
-    if parsed.metric not in names("metrics"):
-        raise unknown(where, "metric", parsed.metric, names("metrics"), "metrics")
+    check_known(where, "metric", parsed.metric, names("metrics"), "metrics")
     if aggregation in names("metrics") and not metric:
         known = ", ".join(f"{aggregation}.{name}" for name in AGGREGATIONS)
         cure = f"Write {aggregation}.<aggregation>: {known}."
         raise FedshiftError(where, f"'{text}' does not say how clients become one number", cure)
-    if aggregation not in AGGREGATIONS:
-        raise unknown(where, "aggregation over clients", aggregation, AGGREGATIONS)
+    check_known(where, "aggregation over clients", aggregation, AGGREGATIONS)
     return parsed

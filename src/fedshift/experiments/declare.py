@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedshift.common.errors import FedshiftError, unknown
+from fedshift.common.errors import FedshiftError, check_known
 from fedshift.common.files import sha256, write_text
 from fedshift.common.registry import get, module, names
 from fedshift.common.yaml_file import read, written
@@ -26,14 +26,7 @@ FOLDER = "compare"
 EVERYBODY = "unified/pacs"  # the experiment whose rows are all methods
 HEAD = "# Written by fedshift compare ({}), which replaces it unless edited: docs/add-an-experiment.md.\n"
 
-# Dotted key -> the option (in Python: the argument) that says it.
-OWN = {
-    "seed": "--seed (compare: --seeds)",
-    "data.target": "--target",
-    "data.dataset": "--data",
-    "data.release": "--data",
-    "method.name": "the method's name",
-}
+OWN = {"seed", "data.target", "data.dataset", "data.release", "method.name"}  # keys that have an option
 
 
 def spec_of(
@@ -72,12 +65,13 @@ def spec_of(
 
 def entry_of(rounds: int | None, settings: Mapping[str, Any]) -> Partial:
     """Settings by dotted key, nested as below an experiment's `methods`. Raises FedshiftError for one that
-    has a place of its own, which would win over it without a word.
+    has an option of its own, which would win over it without a word.
     """
-    own = OWN | ({} if rounds is None else {"federation.rounds": "--rounds"})
-    for key in own.keys() & settings.keys():
-        raise FedshiftError(key, "has a place of its own", f"Say it by {own[key]}, not among the settings.")
-    return nested({**({} if rounds is None else {"federation.rounds": rounds}), **settings})
+    own = {} if rounds is None else {"federation.rounds": rounds}
+    for key in (OWN | own.keys()) & settings.keys():
+        cure = "Set it by --data, --target, --seed (compare: --seeds), --rounds or the method's name."
+        raise FedshiftError(key, "has an option of its own", cure)
+    return nested({**own, **settings})
 
 
 def write(workspace: Workspace, name: str, declared: Partial) -> Path:
@@ -122,8 +116,7 @@ def declaration(
         raise FedshiftError(str(data), what, "Give a tree with two or more: domain/class/image.")
     held_out = [*(targets or domains)]
     for target in held_out:
-        if target not in domains:
-            raise unknown("--target", "domain", target, domains)
+        check_known("--target", "domain", target, domains)
     compared = rows(workspace, methods)
     ranked = len(held_out) > 1 and len(domains) > 2 and len(compared) > 1
     every = seeds or protocol_of(workspace, protocol).seeds or [0]

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fedshift.common.errors import FedshiftError, unknown
-from fedshift.common.registry import get, names
+from fedshift.common.errors import FedshiftError, check_known
+from fedshift.common.registry import get
 from fedshift.experiments.axes import Axis, axes, entry, method_of, setting
 from fedshift.experiments.protocols import Partial, Protocol, lineage, merge, nested, preset, protocol
 from fedshift.experiments.schema import HELD_OUT, Experiment
@@ -25,6 +25,8 @@ from fedshift.experiments.validate import check, check_axes, check_rows, listed
 from fedshift.spec import RunSpec, parse
 from fedshift.spec.resolve import check_weights, resolve
 from fedshift.storage.workspace import Workspace
+
+Wanted = Callable[[RunSpec], bool]
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ def expand(workspace: Workspace, experiment: Experiment, choice: Choice | None =
 
     Raises FedshiftError for a name in the file that does not exist, and for a run that cannot be built.
     """
-    cells = list(_cells(workspace, experiment, choice))
+    cells = list(cells_of(workspace, experiment, choice))
     if not cells:
         what = "asks for no run: `only` leaves no domain of the data sets"
         raise FedshiftError(experiment.file, what, "Leave a target to hold out.")
@@ -62,18 +64,6 @@ def planned(workspace: Workspace, experiment: Experiment) -> list[Cell]:
     """The runs that are trained for an experiment. Raises FedshiftError where its search has not chosen."""
     choice = read_choice(workspace, experiment.name) if experiment.tune else None
     return expand(workspace, experiment, choice)
-
-
-def specs(
-    workspace: Workspace, experiment: Experiment, choice: Choice | None, wanted: Callable[[RunSpec], bool]
-) -> Iterator[RunSpec]:
-    """The specs of those runs of an experiment that are `wanted`, each resolved when it is asked for. Tables,
-    claims and evaluations of the file are not checked.
-
-    choice: as `expand` has it
-    wanted: is asked of a spec before it is resolved; data set, method, target and seed are then the run's
-    """
-    return (cell.spec for cell in _cells(workspace, experiment, choice, wanted))
 
 
 def evaluations(workspace: Workspace, experiment: Experiment) -> dict[str, Task]:
@@ -107,12 +97,10 @@ def _adapted(
             raise FedshiftError(place, "is the name of a method, too", "Give the adapted row another one.")
         if label in tasks:
             raise FedshiftError(place, f"is the name of an evaluation, too: {', '.join(tasks)}", "Rename it.")
-        if row.run not in experiment.methods:
-            raise unknown(f"{place}.run", "method of this experiment", row.run, experiment.methods)
+        check_known(f"{place}.run", "method of this experiment", row.run, experiment.methods)
         if not get("evaluations", row.name, place).adapts:
-            choices = [name for name in names("evaluations") if get("evaluations", name).adapts]
             what = f"the evaluation '{row.name}' does not adapt the model, and gives no row"
-            cure = f"List it below `evaluations`; what adapts: {', '.join(choices)}."
+            cure = "List it below `evaluations`. What adapts: fedshift list evaluations."
             raise FedshiftError(place, what, cure)
         task = Task(row.name, row.params, selection)
         for cell in cells:
@@ -121,13 +109,15 @@ def _adapted(
                 yield replace(cell, label=label, task=task)
 
 
-def _cells(
-    workspace: Workspace,
-    experiment: Experiment,
-    choice: Choice | None,
-    wanted: Callable[[RunSpec], bool] | None = None,
+def cells_of(
+    workspace: Workspace, experiment: Experiment, choice: Choice | None, wanted: Wanted = lambda spec: True
 ) -> Iterator[Cell]:
-    """All cells of an experiment, or those that are `wanted`: rows by the points on its axes."""
+    """The cells of an experiment that are `wanted`, rows by the points on its axes, each resolved when it is
+    asked for. Adapted runs are left out; tables, claims and evaluations of the file are not checked.
+
+    choice: as `expand` has it
+    wanted: is asked of a spec before it is resolved; data set, method, target and seed are then the run's
+    """
     known, order = protocol(workspace, experiment.protocol), lineage(workspace, experiment.protocol)
 
     @functools.cache
@@ -145,7 +135,7 @@ def _cells(
         chosen = choice.of(experiment, label, columns) if choice else {}
         named = {"method": {"name": method}}
         declared = parse(merge(settled(dataset, method, variant), named, own, chosen, point), place)
-        if wanted and not wanted(declared):
+        if not wanted(declared):
             continue
         run = resolve(declared, place)
         if any(setting(part, "federation", "weights", "") for part in (experiment.spec, own, point)):
@@ -213,9 +203,7 @@ def _values(name: str, experiment: Experiment, known: Protocol) -> list[Any]:
     points: list[Partial] = [{"data.dataset": dataset} for dataset in next(datasets, ())] or [{}]
     subjects = (_subject(known, experiment, label, point) for label in experiment.methods for point in points)
     release = setting(merge(known.spec, experiment.spec), "data", "release", "original")
-    return list(
-        dict.fromkeys(domain for dataset, _ in subjects for domain in _domains(dataset, where, release))
-    )
+    return list(dict.fromkeys(name for dataset, _ in subjects for name in _domains(dataset, where, release)))
 
 
 def _domains(dataset: str, where: str, release: str = "original") -> tuple[str, ...]:
@@ -223,8 +211,6 @@ def _domains(dataset: str, where: str, release: str = "original") -> tuple[str, 
     domains: tuple[str, ...] = get("datasets", dataset, f"{where}: data.dataset").domains
     if not domains:
         what = f"'all' asks for the domains of '{dataset}', which only its images tell"
-        cure = (
-            f"List them: `target: [a, b]`. What they are says: fedshift verify {dataset} --release {release}"
-        )
+        cure = f"List them: `target: [a, b]`. To see them: fedshift verify {dataset} --release {release}"
         raise FedshiftError(f"{where}: axes.target", what, cure)
     return domains

@@ -47,9 +47,8 @@ def _check_name(folder: Path, name: str) -> None:
     """Raise FedshiftError where results of an experiment of this name would be taken for others."""
     where, cure = f"experiments/{name}.yaml", "Rename the file."
     if not NAMED.fullmatch(name):
-        what = f"'{name}' cannot name an experiment"
         cure = "Rename the file: letters, digits, blanks and _ - + . between them."
-        raise FedshiftError(where, what, cure)
+        raise FedshiftError(where, f"'{name}' cannot name an experiment", cure)
     taken = [end for part in name.split("/") for end in ENDINGS if part.endswith(end)]
     if name == "all" or taken:
         raise FedshiftError(where, f"'{taken[0] if taken else name}' names other results", cure)
@@ -58,9 +57,7 @@ def _check_name(folder: Path, name: str) -> None:
     if other := next((path for path in (*inside, *above) if path.is_file()), None):
         other_name = other.relative_to(folder).with_suffix("").as_posix()
         what = f"results of '{name}' and of '{other_name}' would lie inside each other"
-        raise FedshiftError(
-            where, what, "Rename one of the two files, so that none is below the other's name."
-        )
+        raise FedshiftError(where, what, "Rename one file, so that neither is below the other's name.")
 
 
 def unknown_experiment(workspace: Workspace, name: str) -> FedshiftError:

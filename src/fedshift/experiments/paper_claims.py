@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Generic, NamedTuple, TypeVar
 
-from fedshift.common.errors import FedshiftError, unknown
+from fedshift.common.errors import FedshiftError, check_known
 from fedshift.common.files import read_rows
 from fedshift.common.yaml_file import read
 from fedshift.experiments.schema import Claim, Compared, Experiment
@@ -38,8 +38,7 @@ def paper_claims(workspace: Workspace) -> dict[str, dict[str, str]]:
 def paper_claim(workspace: Workspace, name: str, where: str) -> dict[str, str]:
     """A row of reference/claims.csv. Raises FedshiftError at `where` for an unknown id."""
     known = paper_claims(workspace)
-    if name not in known:
-        raise unknown(where, "claim of reference/claims.csv", name, known)
+    check_known(where, "claim of reference/claims.csv", name, known)
     return known[name]
 
 
@@ -54,8 +53,7 @@ def compared(
     """
     printed = [row["left"], *names(row["right"])]
     for name in claim.rows:
-        if name not in printed:
-            raise unknown(f"{where}.rows", "method of this claim", name, printed)
+        check_known(f"{where}.rows", "method of this claim", name, printed)
     sides: list[list[Compared]] = []
     for name in printed:
         chosen = claim.rows.get(name, [])
@@ -73,8 +71,7 @@ def _complete(chosen: str | Compared, claim: Claim, experiment: Experiment, wher
     """A side with what the claim says for all of them."""
     side = Compared(row=chosen) if isinstance(chosen, str) else chosen
     for row in [] if side.experiment else [side.row, *side.range, *side.peak]:
-        if row not in experiment.rows:
-            raise unknown(where, "row of this experiment", row, experiment.rows)
+        check_known(where, "row of this experiment", row, experiment.rows)
     return side.model_copy(
         update={
             "where": {**({} if side.experiment else claim.where), **side.where},
@@ -115,13 +112,12 @@ def sides(workspace: Workspace, row: Mapping[str, str]) -> list[Sum[str]]:
     id" (of the columns d=1, d=2 and d=3), "rel id" of a row (by how much hFedF's mean over d is above the
     row's, Table 5), "+1.3" (a number in the claim itself), and what reference/claims.yaml spells out.
     """
-    spelled, index = _spelled(workspace).get(row["id"], {}), _index(workspace)
-    found = [
-        Sum(tuple((float(factor), uid) for uid, factor in spelled[name].items()))
-        if name in spelled
-        else _side(index, row, name)
-        for name in (row["left"], *names(row["right"]))
-    ]
+    index = _index(workspace)
+    spelled = read(workspace.reference / "claims.yaml").get("sides", {}).get(row["id"], {})
+    found = []
+    for name in (row["left"], *names(row["right"])):
+        terms = tuple((float(factor), uid) for uid, factor in spelled.get(name, {}).items())
+        found.append(Sum(terms) if terms else _side(index, row, name))
     return [side for side in found if side] if found[0] and found[0].terms and all(found) else []
 
 
@@ -129,11 +125,6 @@ def table_of(uid: str) -> tuple[str, str]:
     """Paper and table of a row_uid."""
     paper, table, *_ = uid.split("|")
     return paper, table.removeprefix("T")
-
-
-@functools.cache
-def _spelled(workspace: Workspace) -> dict[str, dict[str, dict[str, float]]]:
-    return dict(read(workspace.reference / "claims.yaml").get("sides", {}))
 
 
 @functools.cache

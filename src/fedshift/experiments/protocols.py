@@ -5,13 +5,13 @@ reports, and presets, a method's tuned values.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from fedshift.common.errors import FedshiftError, unknown
+from fedshift.common.errors import FedshiftError, check_known, unknown
 from fedshift.common.registry import names
 from fedshift.common.yaml_file import read
 from fedshift.spec import Closed, closed
@@ -131,8 +131,7 @@ class Protocol(Closed):
     def settings(self, dataset: str, preset: str, where: str) -> Partial:
         """The partial RunSpec for a data set. Raises FedshiftError at `where` for an unknown preset."""
         presets = {"default": {}, **self.presets}
-        if preset not in presets:
-            raise unknown(f"{where}: preset", f"preset of protocol '{self.title}'", preset, presets)
+        check_known(f"{where}: preset", f"preset of protocol '{self.title}'", preset, presets)
         variant = presets[preset]
         own = self.datasets.get(dataset, {})
         return merge(self.spec, own, variant.get("*", {}), variant.get(dataset, {}))
@@ -168,8 +167,7 @@ class Preset(BaseModel):
         `where` for an unknown preset.
         """
         presets = {"default": {}, **self.presets}
-        if preset not in presets:
-            raise unknown(where, "preset", preset, presets)
+        check_known(where, "preset", preset, presets)
         parts = [*(self.protocols.get(name, {}) for name in lineage), presets[preset]]
         return merge(*(part.get(place, {}) for part in parts for place in ("*", dataset)))
 
@@ -189,22 +187,13 @@ def merge(*parts: Partial) -> Partial:
 
 
 def nested(values: Mapping[str, Any]) -> Partial:
-    """{"partition.params.d": 2} -> {partition: {params: {d: 2}}}."""
+    """{"partition.params.d": 2} -> {partition: {params: {d: 2}}}: the inverse of `dotted`."""
     parts = []
     for key, value in values.items():
         for word in reversed(key.split(".")):
             value = {word: value}
         parts.append(value)
     return merge(*parts)
-
-
-def dotted(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """{partition: {params: {d: 2}}} -> ("partition.params.d", 2): `nested`'s inverse, of all values."""
-    for key, inner in value.items():
-        if isinstance(inner, Mapping):
-            yield from dotted(inner, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", inner
 
 
 def has(folder: Path, name: str) -> bool:
@@ -254,13 +243,10 @@ def preset(workspace: Workspace, method: str) -> Preset:
     where = path.relative_to(workspace.root).as_posix()
     loaded = closed(Preset, read(path), where) if path.exists() else Preset()
     for name in loaded.protocols:
-        if name not in protocols(workspace):
-            raise unknown(where, "protocol", name, [*protocols(workspace), *Preset.model_fields])
+        check_known(where, "protocol", name, [*protocols(workspace), *Preset.model_fields])
     for name in loaded.grid:
-        if name not in (valid := ["*", *protocols(workspace)]):
-            raise unknown(f"{where}: grid", "protocol", name, valid)
+        check_known(f"{where}: grid", "protocol", name, ["*", *protocols(workspace)])
     for name, places in (*loaded.protocols.items(), *loaded.presets.items()):
         for dataset in places:
-            if dataset not in (known := ["*", *names("datasets")]):
-                raise unknown(f"{where}: {name}", "data set", dataset, known, "datasets")
+            check_known(f"{where}: {name}", "data set", dataset, ["*", *names("datasets")], "datasets")
     return loaded

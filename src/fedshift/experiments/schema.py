@@ -183,11 +183,6 @@ class Table(Closed):
         [], description="Rules that choose the round, side by side; none: the protocol's."
     )
 
-    @property
-    def measured(self) -> bool:
-        """Whether it shows anything else than settings and layers."""
-        return not all(metric.startswith(("setting.", "layer.")) for metric in self.metrics)
-
 
 class Experiment(Closed):
     """One file below experiments/, a published table or figure. Its name is its path without suffix
@@ -285,13 +280,11 @@ class Experiment(Closed):
     @property
     def tests_claims(self) -> bool:
         """Whether it declares claims, or prints what a paper measured, about which claims are."""
-        measured = [table for table in self.tables.values() if table.printed and table.measured]
-        return bool(self.claims or measured)
+        printed = [metric for table in self.tables.values() if table.printed for metric in table.metrics]
+        return bool(self.claims) or not all(metric.startswith(("setting.", "layer.")) for metric in printed)
 
     @property
     def rows(self) -> list[str]:
         """The rows of its tables: methods, below each what is adapted of it."""
-        below = {
-            method: [row for row, of in self.adapt.items() if of.run == method] for method in self.methods
-        }
-        return [row for method in self.methods for row in (method, *below[method])]
+        below = {row: [one for one, of in self.adapt.items() if of.run == row] for row in self.methods}
+        return [one for row in self.methods for one in (row, *below[row])]

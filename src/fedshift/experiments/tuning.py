@@ -14,20 +14,11 @@ from typing import Any, NamedTuple
 
 from pydantic import Field
 
-from fedshift.common.errors import FedshiftError, unknown
-from fedshift.common.files import canonical_json
+from fedshift.common.errors import FedshiftError, check_known
+from fedshift.common.files import canonical_json, dotted
 from fedshift.common.yaml_file import read
 from fedshift.experiments.axes import STANDARD, entry, method_of
-from fedshift.experiments.protocols import (
-    Partial,
-    Protocol,
-    Space,
-    dotted,
-    merge,
-    nested,
-    protocol,
-    searched,
-)
+from fedshift.experiments.protocols import Partial, Protocol, Space, merge, nested, protocol, searched
 from fedshift.experiments.schema import AxisValues, Experiment, Tune
 from fedshift.spec import Closed, closed
 from fedshift.storage.workspace import TUNING, Workspace
@@ -63,8 +54,8 @@ def trials(workspace: Workspace, experiment: Experiment) -> list[Trial]:
         if row not in tune.like:  # or it takes another row's choice
             method = method_of(row, entry(experiment, row)[1], merge(known.spec, experiment.spec))
             spaces = _wanted(experiment, tune, row, searched(workspace, experiment.protocol, method))
-            budget = None if tune.budget == "grid" else tune.budget
-            found += [Trial(row, point) for point in points(spaces, budget, tune.draw, f"{where}: {row}")]
+            tried = points(spaces, tune.budget, tune.draw, f"{where}: {row}")
+            found += [Trial(row, point) for point in tried]
     return found
 
 
@@ -78,10 +69,14 @@ def stage(workspace: Workspace, experiment: Experiment) -> Experiment:
         own = experiment.methods[trial.row] or {}
         name = method_of(trial.row, own, common)
         methods[trial.label] = merge({"method": {"name": name}}, own, nested(trial.values))
-        if fewer := _only(experiment, tune, trial.row):
+        fewer = {axis: one for axis, one in experiment.only.get(trial.row, {}).items() if axis != SEED}
+        for axis, values in tune.axes.items():  # within the row's own
+            within = [value for value in values if value in fewer.get(axis, values)]
+            fewer[axis] = within or fewer[axis]
+        if fewer:
             only[trial.label] = fewer
     return Experiment(
-        name=stage_of(experiment.name),
+        name=experiment.name + TUNING,
         title=f"Tuning of: {experiment.title}",
         protocol=experiment.protocol,
         preset=experiment.preset,
@@ -137,31 +132,27 @@ def _checked(experiment: Experiment, known: Protocol) -> Tune:
     seed of the search that is one of the final runs.
     """
     tune, where = tuned(experiment), _where(experiment)
-    if shared := sorted({*tune.seeds} & {*_final_seeds(experiment, known)}):
+    final = experiment.axes.get(STANDARD[SEED])
+    if final is None:
+        seeds = [merge(known.spec, experiment.spec).get(SEED, 0)]
+    else:
+        seeds = known.seeds if final.values == "all" else final.values
+    if shared := sorted({*tune.seeds} & {*seeds}):
         what = f"{shared[0]} is a seed of the final runs, too"
         raise FedshiftError(f"{where}.seeds", what, "Tune with seeds that no final run has.")
+    others = [name for name in experiment.axes if name != SEED]
     for axis in tune.axes:
-        if axis == SEED or axis not in experiment.axes:
-            others = [name for name in experiment.axes if name != SEED]
-            raise unknown(f"{where}.axes", "axis that may be tuned together", axis, others)
+        check_known(f"{where}.axes", "axis that may be tuned together", axis, others)
         if not tune.axes[axis]:
             raise FedshiftError(f"{where}.axes.{axis}", "has no value", "List values of the axis.")
     for row in [*tune.like, *tune.like.values(), *(row for row in tune.space if row != "*")]:
-        if row not in experiment.methods:
-            raise unknown(where, "row of this experiment", row, experiment.methods)
+        check_known(where, "row of this experiment", row, experiment.methods)
     if again := [row for row in tune.like.values() if row in tune.like]:
         raise FedshiftError(f"{where}.like", f"'{again[0]}' is not tuned itself", "Name a row that is tuned.")
     if any(axis.key in ("method", "method.name") for axis in experiment.axes.values()):
         what = "an axis varies the method, and each row has its own search"
         raise FedshiftError(where, what, "Write the methods as rows.")
     return tune
-
-
-def _final_seeds(experiment: Experiment, known: Protocol) -> list[int]:
-    axis = experiment.axes.get(STANDARD[SEED])
-    if axis is None:
-        return [merge(known.spec, experiment.spec).get(SEED, 0)]
-    return known.seeds if axis.values == "all" else axis.values
 
 
 def _wanted(experiment: Experiment, tune: Tune, row: str, spaces: dict[str, Space]) -> dict[str, Space]:
@@ -175,17 +166,8 @@ def _wanted(experiment: Experiment, tune: Tune, row: str, spaces: dict[str, Spac
     }
 
 
-def _only(experiment: Experiment, tune: Tune, row: str) -> dict[str, list[Any]]:
-    """The values to which a row is confined in the search: `tune.axes`, within the row's own."""
-    own = {axis: values for axis, values in experiment.only.get(row, {}).items() if axis != SEED}
-    for axis, values in tune.axes.items():
-        within = [value for value in values if value in own.get(axis, values)]
-        own[axis] = within or own[axis]
-    return own
-
-
-def points(spaces: Mapping[str, Space], budget: int | None, draw: int, where: str) -> list[Point]:
-    """The points of a space that are tried: all of them (budget None), or the first `budget` different ones
+def points(spaces: Mapping[str, Space], budget: int | str, draw: int, where: str) -> list[Point]:
+    """The points of a space that are tried: all of them (budget "grid"), or the first `budget` different ones
     of a scrambled Halton sequence, which covers a space evenly at any length.
 
     `draw` seeds the scrambling. A larger budget begins with the points of a smaller one, whose runs are then
@@ -194,7 +176,7 @@ def points(spaces: Mapping[str, Space], budget: int | None, draw: int, where: st
     """
     finite = math.prod(len(space.values) for space in spaces.values() if space.values)
     ranges = [key for key, space in spaces.items() if not space.values]
-    if budget is None:
+    if not isinstance(budget, int):
         if ranges:
             what = f"a grid has no range, and '{ranges[0]}' is searched in one"
             raise FedshiftError(where, what, "List its values, or give a budget.")
@@ -259,11 +241,6 @@ class Choice(Closed):
         raise FedshiftError(_where(experiment), what, _again(experiment.name))
 
 
-def stage_of(name: str) -> str:
-    """The name of the experiment that is the tuning of another."""
-    return f"{name}{TUNING}"
-
-
 def read_choice(workspace: Workspace, name: str) -> Choice:
     """The choice of a tuned experiment. Raises FedshiftError where it has not been made."""
     path = workspace.tuned(name)
@@ -274,4 +251,4 @@ def read_choice(workspace: Workspace, name: str) -> Choice:
 
 
 def _again(name: str) -> str:
-    return f"Search, then choose: fedshift run {stage_of(name)}, then fedshift tune {name}."
+    return f"Search, then choose: fedshift run {name}{TUNING}, then fedshift tune {name}."

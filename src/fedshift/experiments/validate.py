@@ -9,14 +9,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedshift.common.errors import FedshiftError, unknown
-from fedshift.common.files import read_rows
+from fedshift.common.errors import FedshiftError, check_known, unknown
+from fedshift.common.files import dotted, read_rows
 from fedshift.common.registry import get, names
-from fedshift.common.yaml_file import written
 from fedshift.experiments.axes import Axis, entry
 from fedshift.experiments.column import column
 from fedshift.experiments.paper_claims import compared, paper_claim
-from fedshift.experiments.protocols import Partial, dotted
+from fedshift.experiments.protocols import Partial
 from fedshift.experiments.schema import FIELD, LAYER, METRIC, Compared, Entry, Experiment, Table
 from fedshift.spec import RunSpec
 from fedshift.spec.block import params
@@ -33,14 +32,14 @@ def check_axes(experiment: Experiment, axes: list[Axis], where: str) -> None:
     """
     values = {axis.name: axis.values for axis in axes}
     for label, fewer in experiment.only.items():
-        _known(f"{where}: only", "method of this experiment", label, experiment.methods)
+        check_known(f"{where}: only", "method of this experiment", label, experiment.methods)
         for axis, wanted in fewer.items():
-            _known(f"{where}: only.{label}", "axis", axis, values)
+            check_known(f"{where}: only.{label}", "axis", axis, values)
             place = f"{where}: only.{label}.{axis}"
             if not wanted:
                 raise FedshiftError(place, "has no value", "List values of the axis.")
             for value in wanted:
-                _known(place, "value of this axis", value, values[axis])
+                check_known(place, "value of this axis", value, values[axis])
     known = dict(dotted(experiment.spec))
     for key, name in ((axis.key, axis.name) for axis in axes):
         if any(f"{other}.".startswith(f"{key}.") for other in known):
@@ -65,17 +64,11 @@ def check_rows(experiment: Experiment, axes: list[Axis], rows: set[tuple[str, st
     for axis in axes:
         block, _, name = axis.key.partition(".params.")
         lacks = {row: name not in _parameters(row[1]) for row in sorted(rows)}
-        if block != "method" or not any(lacks.values()) or all(lacks.values()):
-            continue
-        label, method = next(row for row in lacks if lacks[row])
-        having, other = next(row for row in lacks if not lacks[row])
-        value = written(axis.values[0], default_flow_style=True).removesuffix("\n...\n").strip()
-        cure = (
-            "Leave the axis out and write its values as rows below `methods`: "
-            f"{having}-{value}: {{method: {{name: {other}, params: {{{name}: {value}}}}}}}, and so on."
-        )
-        what = f"the method of '{label}', {method}, has no parameter '{name}'"
-        raise FedshiftError(f"{where}: axes.{axis.name}", what, cure)
+        if block == "method" and any(lacks.values()) and not all(lacks.values()):
+            label, method = next(row for row in lacks if lacks[row])
+            what = f"the method of '{label}', {method}, has no parameter '{name}'"
+            cure = "Leave the axis out, and write a row below `methods` for each of its values."
+            raise FedshiftError(f"{where}: axes.{axis.name}", what, cure)
 
 
 def _parameters(method: str) -> list[str]:
@@ -92,7 +85,7 @@ def check(workspace: Workspace, experiment: Experiment, uses: list[Use]) -> None
         known += [] if value in known else [value]
     keys, printed = _printed(workspace.reference / "published.csv")
     if printed and experiment.paper:
-        _known(f"{where}: paper", "paper of reference/published.csv", experiment.paper, printed)
+        check_known(f"{where}: paper", "paper of reference/published.csv", experiment.paper, printed)
     held_out = min(len(spec.data.held_out) for *_, spec in uses)
     for name, table in experiment.tables.items():
         _table(experiment, table, [*values], held_out, f"{where}: tables.{name}")
@@ -101,7 +94,7 @@ def check(workspace: Workspace, experiment: Experiment, uses: list[Use]) -> None
             raise FedshiftError(f"{where}: tables.{name}.printed", "is of no paper", cure)
         for one in table.printed if printed else ():
             of = experiment.paper
-            _known(f"{where}: tables.{name}.printed", f"table of {of}", one, sorted(printed[of]))
+            check_known(f"{where}: tables.{name}.printed", f"table of {of}", one, sorted(printed[of]))
     _published(keys, experiment, uses, where)
     for figure in figures(experiment).values():
         place = f"{where}: figures.{figure.name}"
@@ -122,8 +115,8 @@ def _side(side: Compared, experiment: Experiment, values: dict[str, list[Any]], 
     if own.kind == "evaluated" and side.experiment == experiment.name:
         asked_for(experiment, own.name.partition(".")[0], f"{where}.metric")
     for axis, value in side.where.items() if side.experiment == experiment.name else ():
-        _known(f"{where}.where", "axis", axis, values)
-        _known(f"{where}.where.{axis}", "value of this axis", value, values[axis])
+        check_known(f"{where}.where", "axis", axis, values)
+        check_known(f"{where}.where.{axis}", "value of this axis", value, values[axis])
     for other in (*side.plus, *side.minus):
         _side(other, experiment, values, where)
 
@@ -139,7 +132,7 @@ def _table(experiment: Experiment, table: Table, axes: list[str], held_out: int,
         if one.kind == "evaluated":
             asked_for(experiment, one.name.partition(".")[0], f"{where}.metrics")
     if table.against:
-        _known(f"{where}.against", "row of this experiment", table.against, experiment.rows)
+        check_known(f"{where}.against", "row of this experiment", table.against, experiment.rows)
     if bool(table.against) != any(one.relative for one in columns):
         what = "and `gain.` or `ratio.` among metrics belong together"
         raise FedshiftError(f"{where}.against", what, "Give both, or neither.")
@@ -150,17 +143,12 @@ def _table(experiment: Experiment, table: Table, axes: list[str], held_out: int,
         cure = "Leave out what runs measure, or `train: false`."
         raise FedshiftError(f"{where}.metrics", "asks for what runs measure, and none is trained", cure)
     for axis in table.columns:
-        _known(f"{where}.columns", "axis", axis, [*axes, METRIC])
+        check_known(f"{where}.columns", "axis", axis, [*axes, METRIC])
     for rule in table.select:
         if HOLDS_OUT.get(rule, 0) > held_out:
             two = "two: target: [[reported, for choosing]]."
             cure = f"Leave it out, or hold out {'a domain in every run.' if rule == 'oracle' else two}"
             raise FedshiftError(f"{where}.select", f"'{rule}' has no held-out domain to choose by", cure)
-
-
-def _known(where: str, kind: str, name: object, valid: Sequence[Any] | dict[str, Any]) -> None:
-    if name not in valid:
-        raise unknown(where, kind, str(name), map(str, valid))
 
 
 @functools.cache
@@ -182,13 +170,11 @@ def _published(printed: frozenset[str], experiment: Experiment, uses: list[Use],
     for row in experiment.published:
         place = f"{where}: published.{row}"
         if row != "*":
-            _known(f"{where}: published", "row of this experiment", row, experiment.rows)
+            check_known(f"{where}: published", "row of this experiment", row, experiment.rows)
         mine = [use for use in uses if use[0] == row or (row == "*" and use[0] not in experiment.published)]
         for template in experiment.templates(row):
             for field in FIELD.findall(template):
-                _known(place, "field", field, ["method", LAYER, *axes])
-            if set("{}") & set(FIELD.sub("", template)):
-                raise FedshiftError(place, "has a brace without its other", "Write {method} or {<axis>}.")
+                check_known(place, "field", field, ["method", LAYER, *axes])
             keys = [key for label, values, _ in mine for key in _filled(template, label, values)]
             if printed.isdisjoint(keys):
                 first = keys[0] if keys else template
@@ -202,10 +188,7 @@ def _filled(template: str, label: str, values: dict[str, Any]) -> Iterator[str]:
     for known in ({"target": "mean", **values}, {**values, "target": "mean"}):
         fields = {**known, "method": label, LAYER: "layer1"}
         if all(field in fields for field in FIELD.findall(template)):
-            filled = template
-            for field in FIELD.findall(template):
-                filled = filled.replace(f"{{{field}}}", str(fields[field]))
-            yield filled
+            yield FIELD.sub(lambda match: str(fields[match[1]]), template)  # noqa: B023  # at once
 
 
 def figures(experiment: Experiment) -> dict[str, Any]:

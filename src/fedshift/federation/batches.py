@@ -1,13 +1,14 @@
 """Which samples a client sees, in which order: the same for every method."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from fedshift.spec import Local
+from fedshift.spec.settings import Local
 
 
 @dataclass(frozen=True)
@@ -58,11 +59,8 @@ def participants(clients: int, fraction: float, seed: int, t: int) -> list[int]:
 
 def visits(clients: int, fraction: float, seed: int, rounds: int) -> list[int]:
     """In how many of the first `rounds` rounds each client takes part."""
-    counts = [0] * clients
-    for t in range(rounds):
-        for k in participants(clients, fraction, seed, t):
-            counts[k] += 1
-    return counts
+    counts = Counter(k for t in range(rounds) for k in participants(clients, fraction, seed, t))
+    return [counts[k] for k in range(clients)]
 
 
 def key(seed: int, purpose: str, *where: int | str) -> int:

@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from fedshift.common.errors import FedshiftError
-from fedshift.common.files import write_bytes
+from fedshift.common.files import dotted, write_bytes
 from fedshift.common.tensors import read_tensors, write_tensors
 from fedshift.federation.loop import Federation
 from fedshift.federation.records import Table
@@ -24,7 +24,7 @@ def save(
     """Write, after a round, everything that the rest of the run needs, the seconds that it took until now,
     and the segments of what was recorded since the last one.
     """
-    entries = dict(flat(federation.state_dict()))
+    entries = dict(dotted(federation.state_dict(), "/"))
     tensors = {name: value.contiguous() for name, value in entries.items() if isinstance(value, Tensor)}
     values = {name: value for name, value in entries.items() if not isinstance(value, Tensor)}
     segment = f"{federation.records.rows[0]['round']:06d}-{federation.round:06d}.parquet"
@@ -89,17 +89,8 @@ def _tables(federation: Federation, segments: Path) -> dict[str, tuple[Table, Pa
     return {**logged, **statistics, "records": (federation.records, segments)}
 
 
-def flat(state: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """The leaves of a nested dictionary by their joined names; empty dictionaries leave no trace."""
-    for name, value in state.items():
-        if isinstance(value, Mapping):
-            yield from flat(value, f"{prefix}{name}/")
-        else:
-            yield f"{prefix}{name}", value
-
-
 def nested(leaves: Mapping[str, Any]) -> dict[str, Any]:
-    """The nested dictionary of which `flat` gives these leaves."""
+    """The nested dictionary with these leaves, by their names joined by "/"."""
     tree: dict[str, Any] = {}
     for path, value in leaves.items():
         *branches, name = path.split("/")

@@ -60,11 +60,6 @@ class Evaluator:
         """(model, stage) that selection and tables look at."""
         return reported({self._after_aggregation} | ({LOCAL} if self.keeps_own else set()))
 
-    def start(self) -> None:
-        """Test everything before the first round."""
-        self.inactive(range(self._server.N), 0)
-        self.aggregated(0)
-
     def trained(self, k: int, row: Tensor, finished: int) -> None:
         """Test client k's own model, where it has one, right after its training has left `row` [P + Q]."""
         if not (self.keeps_own and self._due(finished)):

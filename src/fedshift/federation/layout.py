@@ -111,7 +111,9 @@ class Layout:
         self.entries: list[Entry] = []
         end = self.P = 0
         for name, tensor in (trainable | statistics).items():
-            place = self._aligned(end), tuple(tensor.shape), _strides(tensor)
+            memory = torch.channels_last if tensor.dim() == 4 else torch.contiguous_format
+            strides = torch.empty_like(tensor, device="meta", memory_format=memory).stride()
+            place = self._aligned(end), tuple(tensor.shape), tuple(strides)
             self.entries.append(Entry(name, *place, kinds[name], roles[name], layers[name]))
             end = self.entries[-1].slice.stop
             if name in trainable:
@@ -153,19 +155,14 @@ class Layout:
         """The positions of all entries of a module and its children, or of the one entry of that name."""
         return self.select(lambda entry: entry.name == module or entry.name.startswith(f"{module}."))
 
-    def layers(self, index: Index) -> dict[str, Index]:
-        """`index` cut by layer: name -> positions, in the order of the model; empty layers are left out."""
-        return self._cut(index, lambda entry: entry.layer)
-
-    def tensors(self, index: Index) -> dict[str, Index]:
-        """`index` cut by tensor."""
-        return self._cut(index, lambda entry: entry.name)
-
-    def _cut(self, index: Index, part: Callable[[Entry], str]) -> dict[str, Index]:
+    def layers(self, index: Index, by: str = "layer") -> dict[str, Index]:
+        """`index` cut by layer, or by "tensor": name -> positions, in the order of the model; without empty
+        ones.
+        """
         mask, places = index.mask, dict[str, list[Tensor]]()
         for entry in self.entries:
             inside = entry.offset + mask[entry.slice].nonzero().flatten()
-            places.setdefault(part(entry), []).append(inside)
+            places.setdefault(entry.name if by == "tensor" else entry.layer, []).append(inside)
         joined = {name: torch.cat(positions) for name, positions in places.items()}
         return {name: Index.of(positions, self.size) for name, positions in joined.items() if len(positions)}
 
@@ -222,11 +219,6 @@ def _described(model: nn.Module) -> tuple[dict[str, str], dict[str, str], dict[s
 def _tensors(module: nn.Module, prefix: str = "", recurse: bool = True) -> list[str]:
     parameters, buffers = module.named_parameters(prefix, recurse), module.named_buffers(prefix, recurse)
     return [name for name, _ in [*parameters, *buffers]]
-
-
-def _strides(tensor: Tensor) -> tuple[int, ...]:
-    memory = torch.channels_last if tensor.dim() == 4 else torch.contiguous_format
-    return tuple(torch.empty_like(tensor, device="meta", memory_format=memory).stride())
 
 
 def _kind(module: nn.Module, name: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from fedshift.common.errors import FedshiftError, nearest
+from fedshift.common.errors import FedshiftError, check_known
 from fedshift.common.tensors import on_host
 from fedshift.federation.records import DiagnosticsTable
 
@@ -23,10 +23,12 @@ class Log:
 
     def of_client(self, name: str, value: Tensor, client: int) -> None:
         """Keep a copy of a client's tensor; the last one of the round counts."""
-        self._pending[self._known(name), CLIENT, (client,)] = value.detach().clone()
+        check_known(self._method, "log", name, self._names)
+        self._pending[name, CLIENT, (client,)] = value.detach().clone()
 
     def of_server(self, name: str, value: Tensor, axes: str, active: Sequence[int]) -> None:
         """The same of the server's tensor with these `axes`, of a round with these clients."""
+        check_known(self._method, "log", name, self._names)
         named = tuple(axes.split())
         counted = zip(named, value.shape, strict=False)
         if value.dim() != len(named) or any(axis == "K" and n != len(active) for axis, n in counted):
@@ -34,7 +36,7 @@ class Log:
             what = f"logs '{name}' of shape {shown}, with K = {len(active)}"
             raise FedshiftError(self._method, what, "Name every axis of the tensor.")
         clients = tuple(active) if "K" in named else ()
-        self._pending[self._known(name), named, clients] = value.detach().clone()
+        self._pending[name, named, clients] = value.detach().clone()
 
     def close(self, finished: int, losses: Tensor) -> tuple[list[list[float]], dict[int, dict[str, float]]]:
         """End the round: bring everything to the host by one transfer, and put it into the table.
@@ -61,9 +63,3 @@ class Log:
             self.table.add(finished, name, axes, active, value.numpy())
         self._pending.clear()
         return numbers.tolist(), scalars
-
-    def _known(self, name: str) -> str:
-        if name not in self._names:
-            what = f"logs '{name}', which is not among its `logs`"
-            raise FedshiftError(self._method, what, nearest(name, self._names))
-        return name

@@ -85,17 +85,11 @@ class Federation:
     """
 
     def __init__(
-        self,
-        spec: RunSpec,
-        method: Method,
-        build: Callable[[], Model],
-        samples: Samples,
-        clients: list[ClientData],
-        target: Tensor | list[Tensor],
-        criterion: Criterion = cross_entropy,
+        self, spec: RunSpec, method: Method, build: Callable[[], Model], samples: Samples,
+        clients: list[ClientData], target: Tensor | list[Tensor], criterion: Criterion = cross_entropy,
         transfer: type[Transfer] = Transfer,
         start: Callable[[Layout, Tensor], Tensor] = lambda layout, row: row,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """target: positions of the samples of the held-out domains; start: changes the drawn row [P + Q]."""
         self.spec, self.method = spec, method
         self._build, self.device, self.evaluated_clients = build, samples.device, clients
@@ -138,7 +132,8 @@ class Federation:
         """Train from the round after `round` to the last; yields the number of finished rounds after each."""
         with arithmetic(self.spec.local.precision, self.device):
             if self.round == 0:
-                self.evaluator.start()
+                self.evaluator.inactive(range(len(self.clients)), 0)
+                self.evaluator.aggregated(0)
             while self.round < self.spec.federation.rounds:
                 self._round()
                 yield self.round
@@ -225,8 +220,7 @@ class Federation:
 
     def _received(self, row: Tensor, k: int, messages: Mapping[str, Tensor]) -> Client:
         """Client k, which has received its model into `row` and these messages."""
-        generates = self.method.generates
-        source = self.method.broadcast(self.server, [k])[0] if generates else self.state.row
+        source = self.method.broadcast(self.server, [k])[0] if self.method.generates else self.state.row
         self.transfer.down(row, k, source, again=k in self._visited)
         return Client(self.worker, k, self.round, row, messages)
 
@@ -247,8 +241,7 @@ class Federation:
                 self.records.add(self.round, "train", "", k, "train", {"loss": loss / seen}, n=int(seen))
             self.records.add(self.round, "diagnostic", "", k, "", logged.get(k, {}))
         travelled = {"bytes_down": self.transfer.bytes_down, "bytes_up": self.transfer.bytes_up}
-        images = sum(losses[k][1] for k in active)
-        cost = {**travelled, "images": images, **self.worker.passes.take()}
+        cost = {**travelled, "images": sum(losses[k][1] for k in active), **self.worker.passes.take()}
         self.records.add(self.round, "cost", "", TARGET, "", cost)
         self.transfer.bytes_down = self.transfer.bytes_up = 0
         self.evaluator.aggregated(self.round)

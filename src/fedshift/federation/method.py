@@ -24,10 +24,6 @@ __all__ = [
 ]  # fmt: skip
 
 Visit = Callable[[Iterable[int], Callable[[Client], Mapping[str, Tensor] | None]], dict[str, list[Tensor]]]
-GONE = {
-    "begins": "setup", "exchange": "setup", "exchanges": "setup", "sequential": "round",
-    "generates": "broadcast", "diagnostics": "logs", "own": "param_groups",
-}  # fmt: skip
 NEAR = 0.6  # share of letters by which a name is taken for another's misspelling
 
 
@@ -78,9 +74,6 @@ class Method:
         super().__init_subclass__(**kwargs)
         where = f"{cls.__module__}.{cls.__name__}"
         hooks = [name for name in vars(Method) if not name.startswith("_")]
-        for name in GONE.keys() & vars(cls).keys():
-            cure = f"Write it as `{GONE[name]}` (docs/add-a-method.md)."
-            raise FedshiftError(where, f"'{name}' is of an earlier version", cure)
         for name in vars(cls):
             close = difflib.get_close_matches(name, hooks, n=1, cutoff=NEAR)
             if close and not hasattr(Method, name) and not name.startswith("_"):

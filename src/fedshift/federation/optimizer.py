@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from fedshift.spec import Local, Schedule
+from fedshift.spec.settings import Local
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,12 @@ class Optimizer:
     ) -> None:
         self._leaf = w.detach()
         self._leaf.grad = g
-        self._inner = _inner(rule, self._leaf)
+        settings: dict[str, Any] = {"lr": rule.lr, "weight_decay": rule.weight_decay, "fused": True}
+        self._inner: torch.optim.Optimizer = (
+            torch.optim.Adam([self._leaf], **settings)
+            if rule.optimizer == "adam"
+            else torch.optim.SGD([self._leaf], momentum=rule.momentum, **settings)
+        )
         self._inner.state[self._leaf] = memory
         self._clip = rule.clip
         self._tail = tail
@@ -60,25 +65,16 @@ class Optimizer:
             self._tail.step(lr)
 
 
-def _inner(rule: Rule, leaf: Tensor) -> torch.optim.Optimizer:
-    if rule.optimizer == "adam":
-        return torch.optim.Adam([leaf], rule.lr, weight_decay=rule.weight_decay, fused=True)
-    return torch.optim.SGD([leaf], rule.lr, rule.momentum, weight_decay=rule.weight_decay, fused=True)
-
-
 def learning_rate(local: Local, rounds: int, t: int, epoch: int) -> float:
     """The learning rate of epoch `epoch` in round `t`, both from 0 (docs/design.md, C5)."""
     schedule = local.schedule
     per_round = 1 if schedule.unit == "round" else local.epochs
     unit = t * per_round + (epoch if schedule.unit == "epoch" else 0)
-    return local.lr * _factor(schedule, unit, max(1, rounds * per_round))
-
-
-def _factor(schedule: Schedule, unit: int, units: int) -> float:
+    factor = 1.0
     if schedule.kind == "exponential":
-        return schedule.gamma**unit
-    if schedule.kind == "step":
-        return float(schedule.gamma ** (unit // schedule.step))
-    if schedule.kind == "cosine":
-        return (1 + math.cos(math.pi * unit / units)) / 2
-    return 1.0
+        factor = schedule.gamma**unit
+    elif schedule.kind == "step":
+        factor = schedule.gamma ** (unit // schedule.step)
+    elif schedule.kind == "cosine":
+        factor = (1 + math.cos(math.pi * unit / max(1, rounds * per_round))) / 2
+    return local.lr * factor

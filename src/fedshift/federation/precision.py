@@ -7,8 +7,9 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_map_only
 
 from fedshift.common.errors import FedshiftError
 
@@ -37,7 +38,8 @@ def arithmetic(precision: str, device: torch.device) -> Iterator[None]:
     before = matrices.allow_tf32, convolutions.allow_tf32
     matrices.allow_tf32 = convolutions.allow_tf32 = tf32
     try:
-        with nullcontext() if precision != "bf16" or has_bf16(device) else Bf16Products():
+        emulated = precision == "bf16" and not has_bf16(device)
+        with Bf16Products() if emulated else nullcontext():  # type: ignore[no-untyped-call]
             yield
     finally:
         matrices.allow_tf32, convolutions.allow_tf32 = before
@@ -63,24 +65,13 @@ class Bf16Products(TorchDispatchMode):
     about twenty times slower.
     """
 
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if func not in PRODUCTS or not any(_is_bf16(value) for value in args):
+        if func not in PRODUCTS or not any(getattr(value, "dtype", None) == torch.bfloat16 for value in args):
             return func(*args, **kwargs)
-        args, kwargs = tree_map(_widen, (args, kwargs))
-        return tree_map(_round, func(*args, **kwargs))
+        args, kwargs = tree_map_only(Tensor, _widened, (args, kwargs))
+        return tree_map_only(Tensor, Tensor.bfloat16, func(*args, **kwargs))
 
 
-def _is_bf16(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.dtype == torch.bfloat16
-
-
-def _widen(value: Any) -> Any:
-    return value.float() if _is_bf16(value) else value
-
-
-def _round(value: Any) -> Any:
-    return value.bfloat16() if isinstance(value, torch.Tensor) else value
+def _widened(tensor: Tensor) -> Tensor:
+    return tensor.float() if tensor.dtype == torch.bfloat16 else tensor

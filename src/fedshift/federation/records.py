@@ -32,15 +32,10 @@ SCHEMA = pa.schema(
     {**KEYS, "metric": pa.string(), "value": pa.float64(), "n": pa.int64(), "time": pa.float64()}
 )
 STATISTICS = pa.schema({**KEYS, **{name: pa.list_(kind) for name, kind in TYPES.items()}})
-DIAGNOSTICS = pa.schema(
-    {
-        "round": pa.int32(),
-        "client": pa.int16(),
-        "name": pa.string(),
-        "index": pa.int32(),
-        "value": pa.float32(),
-    }
-)
+DIAGNOSTICS = pa.schema({
+    "round": pa.int32(), "client": pa.int16(), "name": pa.string(), "index": pa.int32(),
+    "value": pa.float32(),
+})  # fmt: skip
 MEASURED = ("machine",)
 
 
@@ -126,13 +121,9 @@ class DiagnosticsTable(Table):
         self._clients = clients
 
     def add(
-        self,
-        finished: int,
-        name: str,
-        axes: Sequence[int | str],
-        clients: Sequence[int],
+        self, finished: int, name: str, axes: Sequence[int | str], clients: Sequence[int],
         values: NDArray[Any],
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Record a tensor after `finished` rounds: values [axes], where each axis "K" counts these `clients`.
 
         A first axis "K" or "N" (all clients) becomes the column `client`, which is -1 without one. `index` is

@@ -68,8 +68,7 @@ class Server:
         "tensor": each tensor by itself.
         """
         if (index, by) not in self._layers:
-            trainable = index & self.layout.trainable
-            parts = self.layout.tensors(trainable) if by == "tensor" else self.layout.layers(trainable)
+            parts = self.layout.layers(index & self.layout.trainable, by)
             self._layers[index, by] = {name: part.to(self.row.device).at for name, part in parts.items()}
         return self._layers[index, by]
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from torch import Tensor, nn
 
-from fedshift.common.errors import FedshiftError, unknown
+from fedshift.common.errors import FedshiftError, check_known
 
 MapFunction = Callable[[Tensor], Tensor]
 NOTHING: Mapping[str, MapFunction] = MappingProxyType({})
@@ -50,10 +50,9 @@ class Model(nn.Module):
         super().__init__()
         where = f"model {self.name}"
         for key in params:
-            if key not in (valid := [field.name for field in fields(self.Params)]):
-                raise unknown(where, "option", key, valid)
+            check_known(where, "option", key, [field.name for field in fields(self.Params)])
         if input_px < self.min_px:
-            cure = f"Set data.input_px to {self.min_px} or more, or choose another model."
+            cure = f"Set data.input_px and data.prepare.px to {self.min_px} or more, or choose another model."
             raise FedshiftError(where, f"an input of {input_px} px is too small", cure)
         self.hp = self.Params(**params)
         self.classes, self.input_px = classes, input_px
@@ -65,8 +64,7 @@ class Model(nn.Module):
         Raises FedshiftError for an unknown stage.
         """
         for name in [*after, *([stop] if stop is not None else [])]:
-            if name not in self.stages:
-                raise unknown(f"model {self.name}", "stage", name, self.stages)
+            check_known(f"model {self.name}", "stage", name, [*self.stages])
         for name, stage in self.stages.items():
             x = stage(x)
             if name in after:

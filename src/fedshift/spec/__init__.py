@@ -25,35 +25,9 @@ from fedshift.common.files import canonical_json, sha256
 from fedshift.common.registry import get, module
 from fedshift.identity import ENGINE_VERSION, fingerprint
 from fedshift.spec.block import Closed, closed
-from fedshift.spec.settings import (
-    Data,
-    Division,
-    Evaluation,
-    Federation,
-    Local,
-    Method,
-    Model,
-    Partition,
-    Prepare,
-    Schedule,
-    Source,
-    short,
-)
+from fedshift.spec.settings import Data, Division, Evaluation, Federation, Local, Method, Model, short
 
-__all__ = [
-    "Closed",
-    "Division",
-    "Local",
-    "Method",
-    "Model",
-    "Partition",
-    "Prepare",
-    "RunSpec",
-    "Schedule",
-    "Source",
-    "closed",
-    "parse",
-]  # fmt: skip
+__all__ = ["Closed", "Division", "Method", "Model", "RunSpec", "closed", "parse"]
 
 
 class RunSpec(Division):
@@ -70,11 +44,9 @@ class RunSpec(Division):
 
     @model_validator(mode="after")
     def _pixels(self) -> RunSpec:
-        if self.data.input_px > self.data.prepare.px:
-            raise ValueError(
-                f"data.input_px {self.data.input_px} exceeds data.prepare.px {self.data.prepare.px}: "
-                "pixels cannot be made up"
-            )
+        px, most = self.data.input_px, self.data.prepare.px
+        if px > most:
+            raise ValueError(f"data.input_px {px} exceeds data.prepare.px {most}: pixels cannot be made up")
         return self
 
     @property

@@ -85,9 +85,9 @@ def _fields(kind: Any) -> dict[str, FieldInfo]:
     return kind.model_fields if isinstance(kind, type) and issubclass(kind, BaseModel) else {}
 
 
-@functools.cache
-def _adapter(kind: type) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+_adapter = functools.cache(TypeAdapter[Any])
+_hints = functools.cache(functools.partial(typing.get_type_hints, include_extras=True))
+BOUNDED = (Annotated, Literal)  # types that say which numbers they may be: `Annotated[float, Field(ge=-1)]`
 
 
 def params(plugin: Any, overrides: dict[str, Any], where: str = "params") -> Any:
@@ -110,24 +110,17 @@ def params(plugin: Any, overrides: dict[str, Any], where: str = "params") -> Any
         raise FedshiftError(where, what, f"Got {first['input']!r}.") from None
     for name, value in vars(filled).items():
         number, wrong = isinstance(value, int | float) and not isinstance(value, bool), ""
+        hint = _hints(plugin.Params)[name]
+        bounded = any(typing.get_origin(part) in BOUNDED for part in (hint, *typing.get_args(hint)))
         if isinstance(value, float) and not math.isfinite(value):
             wrong = "is not finite"
         elif isinstance(overrides.get(name), bool) and not isinstance(value, bool):
             wrong = "is a number"
-        elif number and not _bounds_itself(plugin.Params, name) and not 0 <= value <= MOST:
+        elif number and not bounded and not 0 <= value <= MOST:
             wrong = f"must be from 0 to {MOST:,}"
         if wrong:
             raise FedshiftError(where, f"'{name}' of {plugin.name} {wrong}", f"Got {value!r}.")
     return filled
-
-
-@functools.cache
-def _bounds_itself(kind: type, name: str) -> bool:
-    """Whether the declared type of a parameter says by itself which numbers it may be: `Literal[1, -1]`,
-    `Annotated[float, Field(ge=-1)]`.
-    """
-    hint = typing.get_type_hints(kind, include_extras=True)[name]
-    return any(typing.get_origin(part) in (Annotated, Literal) for part in (hint, *typing.get_args(hint)))
 
 
 def overridden(plugin: Any, overrides: dict[str, Any], where: str) -> dict[str, Any]:

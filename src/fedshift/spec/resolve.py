@@ -5,7 +5,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from fedshift.common.errors import FedshiftError, unknown
+from fedshift.common.errors import FedshiftError, check_known
 from fedshift.common.files import canonical_json
 from fedshift.common.registry import get
 from fedshift.spec import Division, Method, Model, RunSpec
@@ -23,24 +23,15 @@ def resolve(spec: RunSpec, where: str = "run") -> RunSpec:
     Raises FedshiftError naming `where`, the key and the nearest valid choice.
     """
     text = spec.model_dump_json()
-    if text not in _resolved:
-        _resolved[text] = _resolve(spec, where)
-    return _resolved[text]
-
-
-def _resolve(spec: RunSpec, where: str) -> RunSpec:
+    if text in _resolved:
+        return _resolved[text]
     spec = resolve_division(spec, where)
-    model = get("models", spec.model.name)
-    if spec.model.init not in (starts := ["scratch", *model.weights]):
-        raise unknown(f"{where}: model.init", f"start of {spec.model.name}", spec.model.init, starts)
-    if spec.data.input_px < model.min_px:
-        cure = f"Set data.input_px (and data.prepare.px) to {model.min_px} or more."
-        raise FedshiftError(
-            f"{where}: data.input_px", f"{spec.data.input_px} px is too small for '{spec.model.name}'", cure
-        )
+    starts = ["scratch", *get("models", spec.model.name).weights]
+    check_known(f"{where}: model.init", f"start of {spec.model.name}", spec.model.init, starts)
     network, method = (canonical_json(block.model_dump()) for block in (spec.model, spec.method))
     if refused := _refused(network, spec.data.input_px, method, spec.local.batch == 1):
         raise FedshiftError(f"{where}: {refused.where}", refused.what, refused.cure)
+    _resolved[text] = spec
     return spec
 
 
@@ -51,13 +42,12 @@ def resolve_division(spec: AnyDivision, where: str) -> AnyDivision:
     Raises FedshiftError naming `where`, the key and the nearest valid choice.
     """
     dataset = get("datasets", spec.data.dataset, f"{where}: data.dataset")
-    if spec.data.release not in dataset.releases and not dataset.open_releases:
-        raise unknown(
-            f"{where}: data.release", f"release of {spec.data.dataset}", spec.data.release, dataset.releases
-        )
+    if not dataset.open_releases:
+        of = f"release of {spec.data.dataset}"
+        check_known(f"{where}: data.release", of, spec.data.release, dataset.releases)
     for domain in spec.data.held_out:
-        if dataset.domains and domain not in dataset.domains:
-            raise unknown(f"{where}: data.target", f"domain of {spec.data.dataset}", domain, dataset.domains)
+        if dataset.domains:
+            check_known(f"{where}: data.target", f"domain of {spec.data.dataset}", domain, dataset.domains)
         if spec.data.held_out.count(domain) > 1:
             what = f"names '{domain}' twice"
             raise FedshiftError(f"{where}: data.target", what, "Name two domains, or one.")
@@ -107,14 +97,10 @@ def check_weights(spec: RunSpec, where: str) -> None:
     """
     method, weights = spec.method.build(), spec.federation.weights
     if method.weights not in (None, weights):
-        what = (
-            f"'{weights}' would have no effect: {method.name} weighs its clients by a rule of its own, "
-            f"'{method.weights}'"
-        )
-        own = "weights" in {field.name for field in dataclasses.fields(method.Params)}
-        cure = (
-            f"Set method.params.weights to '{weights}'." if own else "Leave it out, or choose another method."
-        )
+        what = f"'{weights}' has no effect: {method.name} weighs clients by its own rule, '{method.weights}'"
+        cure = "Leave it out, or choose another method."
+        if "weights" in {field.name for field in dataclasses.fields(method.Params)}:
+            cure = f"Set method.params.weights to '{weights}'."
         raise FedshiftError(f"{where}: federation.weights", what, cure)
 
 

@@ -118,12 +118,9 @@ class Partition(Closed):
 
     @model_validator(mode="after")
     def _fractions(self) -> Partition:
-        if min(self.fractions) < 0 or self.fractions[0] == 0 or abs(sum(self.fractions) - 1) > 1e-9:
-            raise ValueError(
-                "fractions (train, val, test) must not be negative and must sum to 1, with some train"
-            )
-        if self.fractions[1] == 0:
-            raise ValueError("the validation fraction must not be 0: rounds are selected on it")
+        if min(self.fractions) < 0 or 0 in self.fractions[:2] or abs(sum(self.fractions) - 1) > 1e-9:
+            what = "fractions (train, val, test) must sum to 1, none negative, train and validation not 0"
+            raise ValueError(f"{what}: rounds are selected on validation images")
         return self
 
 

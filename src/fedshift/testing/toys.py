@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from fedshift.common.files import dotted
 from fedshift.common.registry import get
 from fedshift.federation import loop
-from fedshift.federation.checkpoint import flat
 from fedshift.federation.client import Client
 from fedshift.federation.layout import Network
 from fedshift.federation.loop import Federation
@@ -38,9 +38,8 @@ SIZES = ((16, 3, 5), (6, 5, 4), (14, 4, 3))
 def spec(**blocks: dict[str, Any]) -> RunSpec:
     """BASE with some keys of some blocks changed."""
     seed: Any = blocks.pop("seed", 0)
-    return RunSpec.model_validate(
-        {"seed": seed, **{name: {**BASE.get(name, {}), **blocks.get(name, {})} for name in {*BASE, *blocks}}}
-    )
+    merged = {name: {**BASE.get(name, {}), **blocks.get(name, {})} for name in {*BASE, *blocks}}
+    return RunSpec.model_validate({"seed": seed, **merged})
 
 
 def method(name: str, **hp: Any) -> Method:
@@ -83,24 +82,14 @@ def quadratic(logits: Tensor, y: Tensor) -> Tensor:
 
 
 def quadratics(
-    method: Method,
-    h: list[float],
-    c: list[float],
-    start: float,
-    lr: float,
-    steps: int,
-    rounds: int,
-    sizes: list[int] | None = None,
-    **blocks: dict[str, Any],
-) -> Federation:
+    method: Method, h: list[float], c: list[float], start: float, lr: float, steps: int, rounds: int,
+    sizes: list[int] | None = None, **blocks: dict[str, Any],
+) -> Federation:  # fmt: skip
     """Clients with objectives h_k / 2 (w - c_k)^2, `steps` full-batch steps a round; client k holds sizes[k]
     copies of (h_k, c_k). blocks: other keys of `local` and `federation`.
     """
     sizes = sizes or [1] * len(h)
-    pixels = torch.tensor(
-        [pair for pair, n in zip(zip(h, c, strict=True), sizes, strict=True) for _ in range(n)],
-        dtype=torch.float64,
-    )
+    pixels = torch.tensor([h, c], dtype=torch.float64).T.repeat_interleave(torch.tensor(sizes), 0)
     bounds = torch.tensor([0, *sizes]).cumsum(0).tolist()
     nobody = torch.empty(0, dtype=torch.int64)
     clients = [ClientData(torch.arange(*pair), nobody, nobody) for pair in itertools.pairwise(bounds)]
@@ -149,27 +138,10 @@ class Floats(Untouched):
         return to_float(images)
 
 
-class Normed(Model):
-    """One batch normalisation of two features, in float64."""
-
-    name = "normed"
-    indicator = "norm"
-
-    def __init__(self) -> None:
-        super().__init__(2, 1)
-        self.norm = nn.BatchNorm1d(2, dtype=torch.float64)
-
-    def forward(self, x: Tensor, after: object = None) -> Out:
-        return Out(x, self.norm(x))
-
-
 def small(
-    run: RunSpec,
-    method: Method,
-    clients: int = 3,
-    sizes: Sequence[tuple[int, int, int]] = SIZES,
+    run: RunSpec, method: Method, clients: int = 3, sizes: Sequence[tuple[int, int, int]] = SIZES,
     **options: Any,
-) -> Federation:
+) -> Federation:  # fmt: skip
     """A federation of digits_cnn on random images."""
     samples, held, target = images(clients, sizes)
     model = get("models", run.model.name)
@@ -178,7 +150,8 @@ def small(
 
 def tensors(federation: Federation) -> dict[str, Tensor]:
     """Every tensor of the state by its joined name, sharing memory with it."""
-    return {name: value for name, value in flat(federation.state.state_dict()) if isinstance(value, Tensor)}
+    state = dotted(federation.state.state_dict(), "/")
+    return {name: value for name, value in state if isinstance(value, Tensor)}
 
 
 def diagnosed(federation: Federation) -> dict[tuple[str, int, int], dict[int, float]]:

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from fedshift.common.files import dotted
 from fedshift.experiments.load import load
-from fedshift.experiments.protocols import dotted
 from fedshift.planning.planfile import Cell, Run
 from fedshift.storage.workspace import Workspace
 from fedshift.tracking.points import plain

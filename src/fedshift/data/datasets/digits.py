@@ -14,9 +14,8 @@ from fedshift.common.files import sha256
 from fedshift.data.dataset import Dataset, Release
 
 SIDE = 32
-Plane = NDArray[
-    np.int64
-]  # [32, 32], values 0..255; integers throughout, so that every machine renders the same bytes
+# [32, 32], values 0..255; integers throughout, so that every machine renders the same bytes
+Plane = NDArray[np.int64]
 
 
 class Digits(Dataset):

@@ -1,16 +1,13 @@
 """Rendering: images that a method makes from the clients' training images before training."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
 from fedshift.storage.weights import WeightsFile
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pandas as pd
-    from numpy.typing import NDArray
 
 
 class Rendering:

@@ -1,17 +1,35 @@
 """What holds for the server's rule of every method, replayed from a run."""
 
 import copy
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
+from pytest import MonkeyPatch
 from torch import Tensor
 
 from fedshift.federation.loop import Federation
 from fedshift.federation.method import Method
-from fedshift.testing.contract.state import Contract
 from fedshift.testing.toys import finish, method, small, spec, trained
+
+
+class Contract:
+    """A class of tests, each run for every method named.
+
+    names: the methods
+    exempt: test -> method -> why it cannot hold there by the method's nature
+    """
+
+    names: ClassVar[tuple[str, ...]] = ()
+    exempt: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """Run a test that takes `name` once for each method that is not exempt from it."""
+        if "name" in metafunc.fixturenames:
+            without = self.exempt.get(metafunc.function.__name__, {})
+            metafunc.parametrize("name", [name for name in self.names if name not in without])
 
 
 @dataclass
@@ -25,7 +43,7 @@ class Round:
     before: dict[str, Any]
 
 
-def captured(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> list[Round]:
+def captured(federation: Federation, monkeypatch: MonkeyPatch) -> list[Round]:
     """Run to the end and keep what reached `aggregate`."""
     rounds: list[Round] = []
     aggregate = type(federation.method).aggregate
@@ -63,7 +81,7 @@ class ServerRuleContract(Contract):
     """Tests of `aggregate`, its clients in another order, equal, or alone."""
 
     def test_the_order_of_clients_does_not_matter_to_the_server(
-        self, name: str, monkeypatch: pytest.MonkeyPatch
+        self, name: str, monkeypatch: MonkeyPatch
     ) -> None:
         """The last round's aggregation, its clients turned round."""
         federation = rule(name)
@@ -75,9 +93,7 @@ class ServerRuleContract(Contract):
         torch.testing.assert_close(turned[shared], row[shared], rtol=1e-4, atol=1e-5)
         torch.testing.assert_close(turned_personal, personal, rtol=1e-4, atol=1e-5)
 
-    def test_equal_clients_give_what_one_of_them_gives(
-        self, name: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_equal_clients_give_what_one_of_them_gives(self, name: str, monkeypatch: MonkeyPatch) -> None:
         """One client: its own tensors. All clients equal: the same again, whatever their weights."""
         federation = rule(name, rounds=1)
         record = captured(federation, monkeypatch)[0]
@@ -88,7 +104,7 @@ class ServerRuleContract(Contract):
         torch.testing.assert_close(row[shared], record.rows[0, shared], rtol=1e-4, atol=1e-5)
 
     def test_the_weights_it_is_given_count_unless_it_weighs_clients_itself(
-        self, name: str, monkeypatch: pytest.MonkeyPatch
+        self, name: str, monkeypatch: MonkeyPatch
     ) -> None:
         """The first round's aggregation with other weights, against what the method declares (`weighs`)."""
         federation = rule(name, rounds=1)
@@ -99,18 +115,14 @@ class ServerRuleContract(Contract):
             rows.append(again(federation, record, [0, 1, 2])[0])
         assert torch.equal(*rows) == federation.method.weighs
 
-    def test_one_client_alone_gets_its_own_model_back(
-        self, name: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_one_client_alone_gets_its_own_model_back(self, name: str, monkeypatch: MonkeyPatch) -> None:
         """The average of one."""
         federation = small(spec(federation={"rounds": 1}), method(name), clients=1)
         record = captured(federation, monkeypatch)[0]
         shared = federation.state.shared.at
         torch.testing.assert_close(federation.state.row[shared], record.rows[0, shared], rtol=1e-5, atol=1e-6)
 
-    def test_all_clients_receive_the_same_shared_entries(
-        self, name: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_all_clients_receive_the_same_shared_entries(self, name: str, monkeypatch: MonkeyPatch) -> None:
         """In every round."""
         federation = rule(name)
         turns = trained(federation, monkeypatch)
