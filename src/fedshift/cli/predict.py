@@ -82,28 +82,30 @@ def command(
     model = predictor(run_of(workspace, run), of, select=selection, member=member).to(torch_device)
     click.echo(f"{model.origin.method} on {model.origin.dataset}, model for {model.origin.of}", err=True)
     paths = files_of(images)
-    rows, broken = [], list[FedshiftError]()
+    named, rows, broken = list[Path](), list[tuple[str, list[float]]](), list[FedshiftError]()
     with tqdm(total=len(paths), unit=" images", disable=None) as bar:
         for start in range(0, len(paths), AT_ONCE):
             chunk = paths[start : start + AT_ONCE]
             found, errors = model.predict_files(chunk)
             broken += errors
             for path, label, row in zip(*found, strict=True):
-                rows.append([path.relative_to(images) if images.is_dir() else path, label, max(row), *row])
+                named.append(path.relative_to(images) if images.is_dir() else path)
+                rows.append((label, row))
             bar.update(len(chunk))
-    width = max((len(str(row[0])) for row in rows), default=0)
-    for path, label, probability, *_ in rows:
-        click.echo(f"{path!s:{width}}  {label}  {probability:.3f}")
+    width = max((len(str(path)) for path in named), default=0)
+    for path, (label, row) in zip(named, rows, strict=True):
+        click.echo(f"{path!s:{width}}  {label}  {max(row):.3f}")
     if file:
         text = io.StringIO()
         table = csv.writer(text, lineterminator="\n")
         table.writerow(["image", "label", "probability", *model.classes])
-        table.writerows([path, label, *(f"{value:.6f}" for value in values)] for path, label, *values in rows)
+        for path, (label, row) in zip(named, rows, strict=True):
+            table.writerow([path, label, *(f"{value:.6f}" for value in (max(row), *row))])
         write_text(file, text.getvalue())
-    named = [(row[1], Path(images, row[0]).parent.name) for row in rows]
-    known = [(label, truth) for label, truth in named if truth in model.classes]
+    folders = [Path(images, path).parent.name for path in named]
+    known = [(label, name) for (label, _), name in zip(rows, folders, strict=True) if name in model.classes]
     if known:
-        right = sum(label == truth for label, truth in known)
+        right = sum(label == name for label, name in known)
         share = f"{right} of {len(known)} images ({100 * right / len(known):.1f}%)"
         click.echo(f"In agreement with the name of their folder: {share}", err=True)
     for error in broken:

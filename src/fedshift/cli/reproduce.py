@@ -26,7 +26,6 @@ def command(workspace: Workspace, run: str, device: str, threads: int | None) ->
     and compares with the archive: equal bit for bit, within the noise between machines, or different. The
     exit status is 1 if it is different. An interrupted run resumes; a finished one is only compared.
     """
-    from fedshift.api.runs import say
     from fedshift.training.device import device as device_of
     from fedshift.training.provide import provide
     from fedshift.training.run import Machine, train
@@ -40,7 +39,7 @@ def command(workspace: Workspace, run: str, device: str, threads: int | None) ->
     click.echo(f"{summary['digest']}: {what}")
     click.echo(f"archived by {archived.machine}: {summary['costs']['seconds'] / 60:.0f} min")
     if directory.outcome() is not State.FINISHED:
-        provide(workspace, spec, say=say)
+        provide(workspace, spec, say=click.echo)
         machine = Machine(device_of(device), threads or int(summary["environment"]["threads"]))
         train(workspace, spec, machine, show=True)
     result = compare(directory, archived)

@@ -15,7 +15,6 @@ from fedshift.common.errors import FedshiftError, unknown
 from fedshift.data.augment import NORMALISE, constant, resize_weights
 from fedshift.data.dataset import Address
 from fedshift.data.load import RunData
-from fedshift.data.prepare import RESAMPLING
 from fedshift.data.tree import eight_bit, read_image
 from fedshift.evaluations.base import Kept
 from fedshift.federation.samples import ClientData
@@ -129,7 +128,7 @@ class Predictor(nn.Module):
         if not isinstance(image, Image.Image):
             image = opened(image) if isinstance(image, str | Path) else Image.fromarray(rgb(image, place))
         return np.asarray(
-            image.convert("RGB").resize((self.px, self.px), RESAMPLING["bilinear"], reducing_gap=None)
+            image.convert("RGB").resize((self.px, self.px), Image.Resampling.BILINEAR, reducing_gap=None)
         )
 
 
@@ -213,7 +212,7 @@ def predictor(
     wanted, client, name = _chosen(kept, federation.evaluator.reported, of, summary, run)
     if member is not None:
         if not 0 <= member < len(wanted):
-            raise unknown(run.path, "member", member, range(len(wanted)))
+            raise unknown(run.path, "member", str(member), map(str, range(len(wanted))))
         wanted = [wanted[member]]
     networks = []
     for one in wanted:
@@ -265,7 +264,8 @@ def _pictured(spec: RunSpec, summary: dict[str, Any]) -> RunData:
             count = max(1, facts[split])  # of no image a client's models would not be listed
             parts.append(torch.arange(end, end + count))
             end += count
-        clients.append(ClientData(*parts, tuple(facts["domains"])))
+        train, val, test = parts
+        clients.append(ClientData(train, val, test, tuple(facts["domains"])))
     px = spec.data.prepare.px
     images = torch.zeros(1, px, px, 3, dtype=torch.uint8).expand(end, px, px, 3)
     nothing: list[Tensor] = []

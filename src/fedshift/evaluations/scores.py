@@ -90,9 +90,10 @@ class Scores(Evaluation):
             chosen = own[(own["model"] == tested[0]) & (own["stage"] == tested[1])]
         else:
             chosen = table[table["client"] < 0]
+        sets = chosen[["labels", "probabilities", "classes", "positive"]].to_dict("list")
         values = [
-            measures(list(row.labels), list(row.probabilities), list(row.classes), row.positive)[measure]
-            for row in chosen.itertuples()
+            measures(list(labels), list(probabilities), list(classes), positive)[measure]
+            for labels, probabilities, classes, positive in zip(*sets.values(), strict=True)
         ]
         return float(np.mean(values)) if values else float("nan")
 

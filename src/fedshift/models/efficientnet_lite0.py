@@ -40,7 +40,7 @@ class Block(nn.Sequential):
         self.residual = stride == 1 and inputs == outputs
 
     def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = super().forward(x)
+        out: Tensor = super().forward(x)  # type: ignore[no-untyped-call]
         return x + out if self.residual else out
 
 
