@@ -121,6 +121,13 @@ EVALUATED: dict[str, dict[str, str]] = {
         "classes": "names of the classes",
         "counts": "[C * C] images by label, then by the class that has the highest logit",
     },
+    "scores": {
+        "classes": "names of the classes",
+        "positive": "the class that counts as positive; empty: each in turn",
+        "samples": "[n] numbers of the images, in the order of their index",
+        "labels": "[n] their classes, by number",
+        "probabilities": "[n * C] of each image and class",
+    },
     "features": {**SHOWN, "feature": "[F] what the head sees, fp32"},
     "fdse": METRIC,
     "fedbn": METRIC,

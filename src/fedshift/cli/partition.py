@@ -43,7 +43,7 @@ def command(workspace: Workspace, names: tuple[str, ...], plan: Path | None, fil
             raise FedshiftError(folder, "no such folder", cure)
         path = divide(workspace, spec)
         if count := noted(path)["twins"]:
-            together = spec.partition.groups == "together"
+            together = spec.partition.groups != "apart"
             fate = f"left out ({TOGETHER})" if together else f"kept; {TOGETHER} leaves them out"
             click.echo(
                 f"byte-identical to tested images of the held-out domain: {count} images, {fate}", err=True

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fedshift.common.errors import Damaged, FedshiftError, check_known
 from fedshift.common.parquet import read_columns, write_columns
 from fedshift.common.registry import get
+from fedshift.data.groups import grouped
 from fedshift.data.plots import plot_partition
 from fedshift.data.prepare import load_index
 from fedshift.data.scheme import Scheme, generator, permutation
@@ -36,7 +37,8 @@ def partition(workspace: Workspace, spec: Division) -> Path:
     path = workspace.partition(spec.partition_name)
     index = load_index(workspace.prepared(spec.data.prepared_name))
     if not path.exists():
-        table = divide(index, spec)
+        groups = spec.partition.groups
+        table = divide(index if isinstance(groups, str) else grouped(index, groups, workspace.root), spec)
         plot_partition(table, path.with_suffix(".png"))
         parts: dict[str, Any] = {"data": set(Source.model_fields), "partition": True, "seed": True}
         facts = spec.model_dump(mode="json", include=parts)
@@ -78,6 +80,8 @@ def divide(index: pd.DataFrame, spec: Division) -> pd.DataFrame:
     """The partition of `index` as a table: client -1 with split `target` (held-out domain) or `unused`.
 
     With `groups: together` no client holds what is byte-identical to a tested image of a held-out domain.
+    With groups of its own the index has been `grouped`: no client holds an image of a tested group either,
+    and a group that several clients hold has one split, that of its first image.
     """
     where, held_out, seed = f"partition of {spec.data.dataset}", spec.data.held_out, spec.seed
     plugin = get("partitions", spec.partition.scheme)
@@ -95,7 +99,7 @@ def divide(index: pd.DataFrame, spec: Division) -> pd.DataFrame:
     split = np.where(index["domain"].isin(held_out), "target", "unused").astype(object)
     if spec.partition.target_split != "all":
         split[(split == "target") & (_tests(index, spec) != "test")] = "unused"
-    if spec.partition.groups == "together":
+    if spec.partition.groups != "apart":
         # copies in one domain are all at the client of the first of them
         first = pd.Series(client).groupby([index["domain"].to_numpy(), group]).transform("first")
         client = np.where(group >= 0, first.to_numpy(), client)
@@ -107,6 +111,9 @@ def divide(index: pd.DataFrame, spec: Division) -> pd.DataFrame:
         if holder >= 0:
             rng = generator(seed, "split", domain, holder)
             split[part] = _split(words[part], group[part], spec, rng, where)
+    if not isinstance(spec.partition.groups, str):
+        first = pd.Series(np.where(client >= 0, split, None)).groupby(group).transform("first")
+        split = np.where(client >= 0, first.to_numpy(), split)
     table = index[["sample", "domain", "class", "label"]].assign(split=split.astype(str))
     table.insert(1, "client", client)
     for name, overrides in spec.partition.modify.items():
@@ -114,7 +121,7 @@ def divide(index: pd.DataFrame, spec: Division) -> pd.DataFrame:
         hp = params(kind, overrides, f"{where}: modify.{name}")
         hp.check(domains, int(index["label"].max()) + 1, f"{where}: modify.{name}")
         kind(hp).modify(table, generator(seed, name))
-    if spec.partition.groups == "together":
+    if spec.partition.groups != "apart":
         # a tested image that is byte-identical to one that a modifier gave to a client
         copied = np.isin(group, np.unique(group[(table["client"] >= 0) & (group >= 0)]))
         table.loc[(table["split"] == "target") & copied, "split"] = "unused"
@@ -151,7 +158,7 @@ def _split(words: Words, group: NDArray[np.int32], spec: Division, rng: np.rando
     """The split of a client's samples of one domain: drawn, or by their official `words` [n]."""
     if spec.partition.split == "random":
         alone = np.full_like(group, -1)
-        together = spec.partition.groups == "together"
+        together = spec.partition.groups != "apart"
         return random_split(spec.partition.fractions, rng, group if together else alone)
     if without := sum(str(word) not in OFFICIAL for word in words):
         what = f"no official split: {without} of {len(words)} samples are on no list"

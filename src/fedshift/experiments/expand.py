@@ -16,6 +16,7 @@ from typing import Any
 
 from fedshift.common.errors import FedshiftError, check_known
 from fedshift.common.registry import get
+from fedshift.data.groups import hashed
 from fedshift.experiments.axes import Axis, axes, entry, method_of, setting
 from fedshift.experiments.protocols import Partial, Protocol, lineage, merge, nested, preset, protocol
 from fedshift.experiments.schema import HELD_OUT, Experiment
@@ -135,6 +136,9 @@ def cells_of(
         chosen = choice.of(experiment, label, columns) if choice else {}
         named = {"method": {"name": method}}
         declared = parse(merge(settled(dataset, method, variant), named, own, chosen, point), place)
+        if not isinstance(groups := declared.partition.groups, str):
+            parts = declared.partition.model_copy(update={"groups": hashed(groups, workspace.root)})
+            declared = declared.model_copy(update={"partition": parts})
         if not wanted(declared):
             continue
         run = resolve(declared, place)

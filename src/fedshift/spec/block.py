@@ -46,9 +46,12 @@ def _explain(block: type[BaseModel], error: ValidationError, where: str) -> Feds
     last that a value is no text or no list, which is said of each of several forms that it might have had.
     """
     rank = {"extra_forbidden": 0, "string_type": 2, "list_type": 2, "tuple_type": 2}
-    first = min(error.errors(), key=lambda mistake: rank.get(mistake["type"], 1))
+    errors = [mistake for mistake in error.errors() if not _of_another_form(mistake)] or error.errors()
+    first = min(errors, key=lambda mistake: rank.get(mistake["type"], 1))
     of_forms = first["type"] == "string_type" and first["loc"][-1] == "str"
-    place = ".".join(str(part) for part in first["loc"][: -1 if of_forms else None])
+    forms = {form.__name__ for form in Closed.__subclasses__()}
+    parts = [str(part) for part in first["loc"][: -1 if of_forms else None] if part not in forms]
+    place = ".".join(part for part in parts if not part.startswith("literal["))
     kind, given = first["type"], first["input"]
     if kind == "extra_forbidden":
         what = f"unknown key '{place}'"
@@ -63,6 +66,14 @@ def _explain(block: type[BaseModel], error: ValidationError, where: str) -> Feds
         what = f"'{place or block.__name__}': {first['msg'].removeprefix('Value error, ')}{shown}"
         cure = "Write it in quotes." if kind == "string_type" and isinstance(given, int | float) else ""
     return FedshiftError(where, what, cure)
+
+
+def _of_another_form(mistake: Any) -> bool:
+    """Whether a value that may be a word or a block is a block and is told that it is no word, or the
+    reverse.
+    """
+    block = mistake["type"] == "model_type" and not isinstance(mistake["input"], dict)
+    return block or (mistake["type"] == "literal_error" and isinstance(mistake["input"], dict))
 
 
 def _below(block: type[BaseModel], name: str) -> str:

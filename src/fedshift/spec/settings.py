@@ -4,6 +4,7 @@ training in one round, the federation, and what is evaluated.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
@@ -83,6 +84,31 @@ class Data(Source):
     )
 
 
+class Groups(Closed):
+    """Images that stay on one side of every split, a patient's for example: by `pattern` or by `file`."""
+
+    pattern: str = Field(
+        "",
+        description="A regular expression that finds the group in the name of an image's file: its first "
+        "bracketed part, `(P[0-9]+)_`, or all that it matches.",
+    )
+    file: str = Field(
+        "",
+        description="A CSV file in the project, with columns `path` (domain/class/file, or file), `group`.",
+    )
+    sha256: str = Field("", description="Of the file; filled in where runs are declared.")
+
+    @model_validator(mode="after")
+    def _one(self) -> Groups:
+        if bool(self.pattern) == bool(self.file):
+            raise ValueError("give `pattern` or `file`")
+        try:
+            re.compile(self.pattern)
+        except re.error as error:
+            raise ValueError(f"pattern is not a regular expression: {error}") from None
+        return self
+
+
 class Partition(Closed):
     """Who holds which sample."""
 
@@ -101,9 +127,10 @@ class Partition(Closed):
         description="Whether parts are drawn at random by `fractions` or taken from the data set's own "
         "lists.",
     )
-    groups: Literal["apart", "together"] = Field(
+    groups: Literal["apart", "together"] | Groups = Field(
         "apart",
-        description="`together` keeps duplicates of an image on one side of a split; `apart` ignores them.",
+        description="`together` keeps duplicates of an image on one side of a split; `apart` ignores them. "
+        "`{pattern: REGEX}` or `{file: CSV}` keeps all images of a group (a patient) on one side.",
     )
     target_split: Literal["all", "test", "client"] = Field(
         "all",

@@ -1,0 +1,83 @@
+"""Groups: images that belong together, a patient's for example, and stay on one side of every split."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fedshift.common.errors import FedshiftError
+from fedshift.common.files import read_rows, sha256_file
+from fedshift.spec.settings import Groups
+
+COLUMNS = ("path", "group")
+
+
+def grouped(index: pd.DataFrame, groups: Groups, root: Path) -> pd.DataFrame:
+    """The index with `group` [n] of all images: one number for what has the same group by pattern or file, or
+    is byte-identical.
+
+    root: the project folder, of which `file` is a path. Raises FedshiftError for images without a group, and
+    for a file that has changed since the run was declared.
+    """
+    paths = index["path"].tolist()
+    names = _by_pattern(paths, groups.pattern) if groups.pattern else _by_file(paths, groups, root)
+    return index.assign(group=_joined(pd.factorize(np.array(names))[0], index["group"].to_numpy()))
+
+
+def hashed(groups: Groups, root: Path) -> Groups:
+    """Groups with the SHA-256 of their file, so that another content makes another partition. Raises
+    FedshiftError where there is no such file.
+    """
+    if not groups.file or groups.sha256:
+        return groups
+    if not (path := root / groups.file).is_file():
+        raise FedshiftError(
+            "partition.groups.file", f"there is no file {path}", f"Its columns: {', '.join(COLUMNS)}."
+        )
+    return groups.model_copy(update={"sha256": sha256_file(path)})
+
+
+def _by_pattern(paths: list[str], pattern: str) -> list[str]:
+    """The first group of the pattern in each file's name, or the whole match."""
+    found = [re.search(pattern, path.rpartition("/")[2]) for path in paths]
+    if without := [path for path, match in zip(paths, found, strict=True) if match is None]:
+        what = f"'{pattern}' matches the names of all images but {len(without)}, such as {without[0]}"
+        raise FedshiftError(
+            "partition.groups.pattern", what, "Change the pattern, or list the groups in a file."
+        )
+    return [match[match.re.groups and 1] for match in found if match]
+
+
+def _by_file(paths: list[str], groups: Groups, root: Path) -> list[str]:
+    """The group of each image in a CSV file with COLUMNS: paths as domain/class/file, or names of files."""
+    path = root / groups.file
+    if sha256_file(path) != groups.sha256:
+        raise FedshiftError(
+            path, "has changed since this run was declared", "Plan it again, or restore the file."
+        )
+    rows = read_rows(path)
+    if not rows or not {*COLUMNS} <= rows[0].keys():
+        raise FedshiftError(
+            path, "has no columns path and group", "Write a line `path,group` above the others."
+        )
+    listed = {row["path"]: row["group"] for row in rows}
+    names = [listed.get(image, listed.get(image.rpartition("/")[2], "")) for image in paths]
+    if without := [image for image, name in zip(paths, names, strict=True) if not name]:
+        what = f"names no group of {len(without)} images, such as {without[0]}"
+        raise FedshiftError(path, what, "Add a line for each image: its path or file name, and its group.")
+    return names
+
+
+def _joined(named: NDArray[np.int64], copies: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Numbers of the connected sets of images that share a name or (from 0 on) a number of `copies`."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    images, rows = len(named), np.flatnonzero(copies >= 0)
+    first = np.concatenate([np.arange(images), rows])
+    second = images + np.concatenate([named, named.max() + 1 + copies[rows]])
+    size = int(second.max()) + 1
+    graph = coo_array((np.ones(len(first)), (first, second)), shape=(size, size))
+    return connected_components(graph, directed=False)[1][:images].astype(np.int32)
