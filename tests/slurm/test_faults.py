@@ -1,5 +1,6 @@
 """Faults of a cluster, each over a small experiment of its own: in the end tables, figures, metrics and weights are those of
-an undisturbed run on this machine, to the last bit. Nobody repairs anything by hand; at most snakemake is started again.
+an undisturbed run on this machine, to the last bit. Nobody repairs anything by hand but as docs/cluster.md says; at most
+snakemake is started again.
 """
 
 import contextlib
@@ -361,10 +362,11 @@ def image_damaged(place: Place) -> None:
 
 
 def number_falsified(place: Place) -> None:
-    """A table whose text is not what the runs say."""
+    """A table that somebody has edited: nothing notices it, and docs/cluster.md names the command that writes it again."""
     table = place.root / "results" / "tables" / "t1" / "table.csv"
     table.write_text(table.read_text().replace("9", "8"))
     place.again()
+    place.there.python("-m", "fedshift", "table", "t1")
 
 
 AFTER_IT_ENDED: tuple[Callable[[Place], None], ...] = (
