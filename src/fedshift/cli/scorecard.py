@@ -17,6 +17,7 @@ from fedshift.experiments.expand import specs
 from fedshift.experiments.load import available, load
 from fedshift.experiments.schema import Experiment
 from fedshift.experiments.tuning import read_choice
+from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
 
 
@@ -69,7 +70,10 @@ def _archived(workspace: Workspace) -> Iterator[str]:
 
 def shown_without_training(workspace: Workspace, experiment: Experiment) -> bool:
     """Whether an experiment needs no run or has an archived one; of a tuned one, of those that
-    its search has chosen. Only runs in whose folder the archive has something are looked for.
+    its search has chosen.
+
+    Most experiments have none, and a spec takes long to resolve: only those are that declare the same images,
+    local training and rounds as an archived run.
     """
     if not experiment.train:
         return True
@@ -78,5 +82,15 @@ def shown_without_training(workspace: Workspace, experiment: Experiment) -> bool
         if not workspace.tuned(experiment.name).is_file():
             return False
         choice = read_choice(workspace, experiment.name)
-    runs = specs(workspace, experiment, choice, lambda spec: workspace.archived(spec.place).is_dir())
+
+    def like_an_archived(spec: RunSpec) -> bool:
+        archived = map(store.specification, store.within(workspace.archive / spec.place))
+        return any(_settings(other) == _settings(spec) for other in archived)
+
+    runs = specs(workspace, experiment, choice, like_an_archived)
     return any(store.paths(workspace, spec.run_name) for spec in runs)
+
+
+def _settings(spec: RunSpec) -> tuple[object, ...]:
+    """What a declared spec has in common with the resolved one."""
+    return spec.data, spec.local, spec.federation, spec.evaluation

@@ -170,8 +170,9 @@ def _points_of(
     varied = axes(values, where)
     every_target = any(axis.key == HELD_OUT and axis.values == "all" for axis in experiment.axes.values())
     check_axes(experiment, varied, where)
+    common = merge(known.spec, experiment.spec)
     points = [
-        (label, columns, overrides, *_subject(known, experiment, label, overrides))
+        (label, columns, overrides, *_subject(common, experiment, label, overrides))
         for label in experiment.methods
         for columns, overrides in _points(varied, experiment.only.get(label, {}))
     ]
@@ -192,11 +193,11 @@ def _points(varied: list[Axis], allowed: dict[str, list[Any]]) -> Iterator[tuple
             yield merge(*(columns for _, columns in point)), overrides
 
 
-def _subject(known: Protocol, experiment: Experiment, label: str, overrides: Partial) -> tuple[str, str]:
-    """The data set and the method of a run, whatever sets them."""
+def _subject(common: Partial, experiment: Experiment, label: str, overrides: Partial) -> tuple[str, str]:
+    """The data set and the method of a run, whatever sets them; common: the settings of all runs."""
     own = merge(entry(experiment, label)[1], nested(overrides))
-    common = merge(known.spec, experiment.spec)
-    return setting(merge(common, own), "data", "dataset", ""), method_of(label, own, common)
+    dataset = setting(own, "data", "dataset", setting(common, "data", "dataset", ""))
+    return dataset, method_of(label, own, common)
 
 
 def _values(name: str, experiment: Experiment, known: Protocol) -> list[Any]:
@@ -211,8 +212,11 @@ def _values(name: str, experiment: Experiment, known: Protocol) -> list[Any]:
         raise FedshiftError(f"{where}: axes.{name}", what, "List the values.")
     datasets = (other.values for other in experiment.axes.values() if other.key == "data.dataset")
     points: list[Partial] = [{"data.dataset": dataset} for dataset in next(datasets, ())] or [{}]
-    subjects = (_subject(known, experiment, label, point) for label in experiment.methods for point in points)
-    release = setting(merge(known.spec, experiment.spec), "data", "release", "original")
+    common = merge(known.spec, experiment.spec)
+    subjects = (
+        _subject(common, experiment, label, point) for label in experiment.methods for point in points
+    )
+    release = setting(common, "data", "release", "original")
     return list(
         dict.fromkeys(domain for dataset, _ in subjects for domain in _domains(dataset, where, release))
     )
