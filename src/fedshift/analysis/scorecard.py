@@ -179,7 +179,7 @@ def _numbers(
 ) -> tuple[list[Member], list[Member]]:
     """The printed numbers that count: those that runs measure, and those that are counted."""
     words = {name: dict(zip(frame["uid"], frame["verdict"], strict=True)) for name, frame in cells.items()}
-    rows = {row["row_uid"]: row for row in published.rows(workspace.reference / "published.csv")}
+    rows = {row["row_uid"]: row for row in published.rows(workspace)}
     measured: list[Member] = []
     counted: list[Member] = []
     for number in every:
