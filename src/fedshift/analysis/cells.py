@@ -15,7 +15,9 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from fedshift.analysis.clients import last_recorded, leading, left_out
 from fedshift.analysis.collected import ARCHIVE, BESIDE, NUMBERS, SELECT, Collected
@@ -236,22 +238,26 @@ def _beside(
     few = functools.cache(functools.partial(left_out, collected))
     each = runs[["method", *axes, "spec", "adaptation", "source"]]
     each = _with_average(each) if "target" in axes else each
-    averaged: dict[Cell, pd.DataFrame] = dict(iter(each.groupby(["method", *axes])))  # runs of a cell
+    of_cells = each.groupby(["method", *axes]).indices  # places of a cell's runs in `each`
+    archived = (each["source"] == ARCHIVE).to_numpy(bool)
+
+    def averaged(values: Sequence[Any], method: str) -> NDArray[np.intp]:
+        return of_cells.get((method, *values) if values else method, np.array([], np.intp))
 
     def runs_of(values: Sequence[Any], method: str) -> pd.DataFrame:
-        return averaged.get((method, *values), each[:0])
+        return each.take(averaged(values, method))
 
     rows = []
     for cell in result.to_dict("records"):
         method, metric, rule = cell["method"], cell["metric"], cell.get(SELECT, protocol.select)
         values = {axis: cell[axis] for axis in axes}
-        of_column = functools.partial(runs_of, [*values.values()])
-        own, row = of_column(method), dict[str, Any].fromkeys(BESIDE)
-        row["fewer"] = lacking.get((method, *values.values()))
-        row["archived"] = (own["source"] == ARCHIVE).sum()
+        at = [*values.values()]
+        own, row = averaged(at, method), dict[str, Any].fromkeys(BESIDE)
+        row |= {"fewer": lacking.get((method, *at)), "archived": archived[own].sum()}
         if of_clients := measured_on_clients(metric):
-            row["clients"] = ", ".join(filter(None, few(of_clients, rule)[own.index].unique()))
+            row["clients"] = ", ".join(filter(None, few(of_clients, rule)[each.index[own]].unique()))
         place = method, values, metric
+        of_column = functools.partial(runs_of, at)
         printed, differs = printed_cell(workspace, experiment, protocol, table, place, of_column)
         if printed and rule == protocol.select:
             row |= {"remark": printed.remark, "spread": printed.spread, "differs": "; ".join(differs)}
@@ -261,7 +267,7 @@ def _beside(
                 row |= {"published": printed.value, "published_std": printed.std, "uid": printed.uid}
                 row["difference"] = round(cell["mean"] - printed.judged, EXACT)
         if column(metric).kind == "layer":
-            row |= _layer(workspace, collected, table, metric, own)
+            row |= _layer(workspace, collected, table, metric, of_column(method))
         rows.append(row)
     beside = pd.DataFrame(rows, columns=[*BESIDE], index=result.index)
     words = [name for name, kind in BESIDE.items() if kind is str]

@@ -74,7 +74,7 @@ def planned(workspace: Workspace, experiment: Experiment, plan: Path | None) -> 
     """
     found = []
     if plan is None or not experiment.train:
-        for cell in declared(workspace, experiment):
+        for cell in declared(workspace, experiment, built=False):
             run, spec = workspace.run(cell.spec.run_name), cell.spec
             directory = run.path.relative_to(workspace.root).as_posix()
             task = canonical_json(cell.task.declared()) if cell.task else ""

@@ -126,7 +126,7 @@ def _averaged(workspace: Workspace, name: str) -> tuple[Experiment, dict[tuple[A
     """An experiment; and by table and cell the runs that it averages, as `printed_cell` reads them."""
     experiment = load(workspace, name)
     runs: dict[tuple[Any, ...], dict[str, str | None]] = defaultdict(dict)
-    for use in expand(workspace, experiment):
+    for use in expand(workspace, experiment, built=False):
         spec = use.spec.model_copy(update={"seed": 0}).model_dump_json()
         task = canonical_json(use.task.declared()) if use.task else None
         for of, table in experiment.tables.items():

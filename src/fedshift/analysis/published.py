@@ -343,7 +343,7 @@ def resolved(workspace: Workspace, row: Row) -> RunSpec:
         axes={"target": AxisValues(key=HELD_OUT, values=[target])},
         figures=[],
     )
-    return expand(workspace, experiment)[0].spec
+    return expand(workspace, experiment, built=False)[0].spec
 
 
 def margin(workspace: Workspace, paper: str) -> Margin:

@@ -35,18 +35,20 @@ def command(workspace: Workspace, written_alone: bool) -> None:
     sentences, over all experiments. It reads the tables that were written. Tables of experiments that need no
     run, or have archived runs, are written first (docs/archive.md).
     """
-    names = [] if written_alone else [*_archived(workspace)]
-    shown = None if names else True  # on a terminal
-    bar = tqdm(total=2 * len(names), desc="archived experiments", disable=shown)
-    with spread(len(names)) as each, bar:
-        # All are collected before a table is made: claims compare with runs of other experiments.
-        for _ in each(functools.partial(_collect, workspace), names):
-            bar.update()
-        pages = each(functools.partial(_write, workspace), names)
-        known = numbers(workspace)
-        for page in pages:
-            bar.update()
-            tqdm.write(str(page))
+    candidates = [] if written_alone else [*_unwritten(workspace)]
+    # What plans runs is left to processes of their own: it loads torch, which the page does not need.
+    with spread(len(candidates)) as each:
+        shown = each(functools.partial(_shown, workspace), candidates)
+        names = [name for name, one in zip(candidates, shown, strict=True) if one]
+        known = next(iter(each(numbers, [workspace])))
+        quiet = None if names else True  # on a terminal
+        with tqdm(total=2 * len(names), desc="archived experiments", disable=quiet) as bar:
+            # All are collected before a table is made: claims compare with runs of other experiments.
+            for _ in each(functools.partial(_collect, workspace), names):
+                bar.update()
+            for page in each(functools.partial(_write, workspace), names):
+                bar.update()
+                tqdm.write(str(page))
     click.echo(scorecard.write(workspace, known))
 
 
@@ -59,13 +61,16 @@ def _write(workspace: Workspace, name: str) -> Path:
     return tables.write(workspace, read(workspace, name)).with_suffix(".md")
 
 
-def _archived(workspace: Workspace) -> Iterator[str]:
-    """Experiments with tables or claims, none of them written, that need no run or have archived ones."""
+def _unwritten(workspace: Workspace) -> Iterator[str]:
+    """Experiments with tables or claims, none of them written."""
     for name in available(workspace) if workspace.archive.is_dir() else ():
         experiment = load(workspace, name)
-        judged = experiment.tables or experiment.claims
-        if judged and not workspace.tables(name).exists() and shown_without_training(workspace, experiment):
+        if (experiment.tables or experiment.claims) and not workspace.tables(name).exists():
             yield name
+
+
+def _shown(workspace: Workspace, name: str) -> bool:
+    return shown_without_training(workspace, load(workspace, name))
 
 
 def shown_without_training(workspace: Workspace, experiment: Experiment) -> bool:

@@ -37,15 +37,18 @@ class Cell:
     task: Task | None = None  # how it is adapted, if it is
 
 
-def expand(workspace: Workspace, experiment: Experiment, choice: Choice | None = None) -> list[Cell]:
+def expand(
+    workspace: Workspace, experiment: Experiment, choice: Choice | None = None, built: bool = True
+) -> list[Cell]:
     """All runs of an experiment, in the order of its file, then those that are adapted once more.
 
     choice: what its tuning chose; without, a tuned experiment has the values that its runs would have untuned
         (which cost as much, and must not be trained for it).
+    built: as `resolve` has it
 
     Raises FedshiftError for a name in the file that does not exist, and for a run that cannot be built.
     """
-    cells = list(_cells(workspace, experiment, choice))
+    cells = list(_cells(workspace, experiment, choice, built))
     if not cells:
         what = "asks for no run: `only` leaves no domain of the data sets"
         raise FedshiftError(experiment.file, what, "Leave a target to hold out.")
@@ -58,22 +61,22 @@ def expand(workspace: Workspace, experiment: Experiment, choice: Choice | None =
     return cells
 
 
-def planned(workspace: Workspace, experiment: Experiment) -> list[Cell]:
+def planned(workspace: Workspace, experiment: Experiment, built: bool = True) -> list[Cell]:
     """The runs that are trained for an experiment. Raises FedshiftError where its search has not chosen."""
     choice = read_choice(workspace, experiment.name) if experiment.tune else None
-    return expand(workspace, experiment, choice)
+    return expand(workspace, experiment, choice, built)
 
 
 def specs(
     workspace: Workspace, experiment: Experiment, choice: Choice | None, wanted: Callable[[RunSpec], bool]
 ) -> Iterator[RunSpec]:
     """The specs of those runs of an experiment that are `wanted`, each resolved when it is asked for. Tables,
-    claims and evaluations of the file are not checked.
+    claims and evaluations of the file are not checked, and no network is built.
 
     choice: as `expand` has it
     wanted: is asked of a spec before it is resolved; data set, method, target and seed are then the run's
     """
-    return (cell.spec for cell in _cells(workspace, experiment, choice, wanted))
+    return (cell.spec for cell in _cells(workspace, experiment, choice, False, wanted))
 
 
 def evaluations(workspace: Workspace, experiment: Experiment) -> dict[str, Task]:
@@ -125,6 +128,7 @@ def _cells(
     workspace: Workspace,
     experiment: Experiment,
     choice: Choice | None,
+    built: bool,
     wanted: Callable[[RunSpec], bool] | None = None,
 ) -> Iterator[Cell]:
     """All cells of an experiment, or those that are `wanted`: rows by the points on its axes."""
@@ -147,7 +151,7 @@ def _cells(
         declared = parse(merge(settled(dataset, method, variant), named, own, chosen, point), place)
         if wanted and not wanted(declared):
             continue
-        run = resolve(declared, place)
+        run = resolve(declared, place, built)
         if any(setting(part, "federation", "weights", "") for part in (experiment.spec, own, point)):
             check_weights(run, place)
         yield Cell(label, columns, run)

@@ -193,7 +193,7 @@ def _pairs(workspace: Workspace, text: str) -> list[tuple[Cell, Cell]]:
     data = {key: value for key, value in declared.spec.get("data", {}).items() if key == "dataset"}
     plain: Partial = {"spec": {"data": data}, "preset": "default"}
     experiments = (declared.model_copy(update=bare), declared.model_copy(update={**bare, **plain}))
-    return [*zip(*(expand(workspace, experiment) for experiment in experiments), strict=True)]
+    return [*zip(*(expand(workspace, experiment, built=False) for experiment in experiments), strict=True)]
 
 
 def points(workspace: Workspace, row: Mapping[str, str]) -> float:
