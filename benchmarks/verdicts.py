@@ -26,6 +26,7 @@ from fedshift.analysis.verdicts import (
     simultaneous,
     word,
 )  # fmt: skip
+from fedshift.storage.workspace import Workspace
 
 ROOT = Path(__file__).parents[1]
 CSV = ROOT / "benchmarks" / "verdicts.csv"
@@ -45,7 +46,7 @@ def deviations(rng: np.random.Generator, count: int, alike: bool) -> np.ndarray:
     """[count] Of one seed of each method: alike, or as unlike as those that FDSE prints in Table 1; 1 at the median."""
     if alike:
         return np.ones(count)
-    printed = rows(ROOT / "reference" / "published.csv")
+    printed = rows(Workspace(ROOT))
     known = [row for row in printed if (row["paper"], row["table"]) == ("FDSE", "1") and row["std"]]
     every = [float(row["std"]) for row in known]
     of = {

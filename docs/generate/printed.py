@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from fedshift.analysis import scorecard
-from fedshift.analysis.claims.comparison import statement
-from fedshift.analysis.claims.join import WORDS, Joined, join
+from fedshift.analysis.claims.comparison import WORDS, statement
+from fedshift.analysis.claims.join import Joined, join
 from fedshift.analysis.claims.words import listed
 from fedshift.analysis.coverage import Number, numbers
 from fedshift.analysis.page import piped

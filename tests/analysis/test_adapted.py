@@ -189,14 +189,22 @@ def test_results_pulled_from_elsewhere_are_known_here(project: Project) -> None:
     made(project)
     workspace, runs = project.workspace, [project.workspace.run_at(run.directory) for run in project.runs]
     uses = [
-        Use(cell.label, json.loads(cell.axes), run.digest, run.directory, run.spec, run.code, cell.adaptation)
+        Use(
+            cell.label,
+            json.loads(cell.axes),
+            workspace.run_at(run.directory),
+            run.directory,
+            run.spec,
+            run.code,
+            cell.adaptation,
+        )
         for cell in project.cells
         if cell.adaptation
         for run in project.runs
         if run.digest == cell.digest
     ]
     paths = {run.digest: next(run.evaluated.iterdir()) for run in runs}
-    results = [(use, paths[use.name]) for use in uses]
+    results = [(use, paths[use.run.digest]) for use in uses]
     gather(workspace, load(workspace, "toy"), "fedbn-adapted", TASK, results)
     gathered = evaluated(workspace, "toy", "fedbn-adapted").to_pandas()
     assert (

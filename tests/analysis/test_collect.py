@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from fedshift.analysis import records as module
+from fedshift.analysis import collect as module
 from fedshift.analysis.collect import collect
 from fedshift.analysis.collected import read
 from fedshift.analysis.evaluated import restore

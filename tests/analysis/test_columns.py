@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from fedshift.analysis import tables
+from fedshift.analysis.cells import setting
 from fedshift.analysis.collect import collect
 from fedshift.analysis.collected import Collected
-from fedshift.analysis.columns import setting
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import write_json
 from fedshift.experiments.expand import expand

@@ -6,8 +6,7 @@ import pandas as pd
 import pytest
 
 from fedshift.analysis import tables
-from fedshift.analysis.comparable import Settings, compare, differences, resolved, setting
-from fedshift.analysis.published import COLUMNS, Row, find
+from fedshift.analysis.published import Row, Settings, compare, differences, find, resolved, setting
 from fedshift.common.files import canonical_json
 from fedshift.common.yaml_file import read
 from fedshift.experiments.expand import expand
@@ -162,7 +161,7 @@ def test_tf32_is_of_the_class_of_fp32() -> None:
 
 
 def test_a_searched_value_may_be_another_of_the_grid() -> None:
-    theirs = resolved(Workspace(ROOT), OFFICE._replace(method="fedprox"))
+    theirs = resolved(Workspace(ROOT), OFFICE._replace(algo="fedprox"))
     grid = printed_grid(Workspace(ROOT), "fdse", "fedprox")
     for mu, expected in ((1.0, []), (0.5, ["method.params.mu"])):
         method = theirs.method.model_copy(update={"params": {"mu": mu}})
@@ -210,11 +209,13 @@ def test_every_printed_accuracy_has_settings() -> None:
     """Each row of published.csv resolves to a spec that can run; but those of a network that nobody has here."""
     table = pd.read_csv(REFERENCE / "published.csv", low_memory=False)
     table = table[table["metric_id"].str.startswith("acc_", na=False)]
-    rows = {Row(*map(str, values)) for values in table[[*COLUMNS]].drop_duplicates().itertuples(index=False)}
+    rows = {
+        Row(*map(str, values)) for values in table[[*Row._fields]].drop_duplicates().itertuples(index=False)
+    }
     unknown = {row for row in rows if setting(Workspace(ROOT), row) is None}
     assert {row.backbone for row in unknown} == {"vit_b8"}
     for row in rows - unknown:
-        assert resolved(Workspace(ROOT), row).data.dataset == row.dataset
+        assert resolved(Workspace(ROOT), row).data.dataset == row.ds_id
 
 
 def test_the_settings_name_no_row_that_is_not_printed() -> None:

@@ -2,8 +2,8 @@
 
 from collections import Counter
 
-from fedshift.analysis.comparable import UNIT
 from fedshift.analysis.coverage import LOST, Number
+from fedshift.analysis.published import UNIT
 from fedshift.experiments.load import load
 from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT

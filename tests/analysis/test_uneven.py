@@ -1,6 +1,7 @@
 """Means over fewer values than beside them are found, and `fedshift plan` says so before anything is trained."""
 
-from fedshift.analysis.uneven import AVERAGE, marked
+from fedshift.analysis.cells import marked
+from fedshift.analysis.published import AVERAGE
 
 USES = [
     {"method": method, "d": d, "target": target, "seed": 0}

@@ -11,9 +11,8 @@ from scipy.stats import t
 from fedshift.analysis import tables
 from fedshift.analysis.collect import NothingFinished, collect
 from fedshift.analysis.collected import Collected
-from fedshift.analysis.comparable import margin
 from fedshift.analysis.coverage import numbers
-from fedshift.analysis.published import by_uid
+from fedshift.analysis.published import by_uid, margin
 from fedshift.analysis.verdicts import _sampled, summaries
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import write_json

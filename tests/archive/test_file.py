@@ -22,7 +22,9 @@ def test_a_run_comes_back_byte_for_byte_without_weights(here: Workspace, archive
     for name in (SUMMARY, METRICS, STATISTICS):
         assert (again.path / name).read_bytes() == (run.path / name).read_bytes()
     assert sorted(path.name for path in again.path.iterdir()) == sorted([SUMMARY, METRICS, STATISTICS])
-    assert store.unpacked(here, archived) == again  # the second time it is there
+    (again.path / METRICS).write_bytes(b"PAR1")  # cut off by a crash
+    assert store.unpacked(here, archived) == again
+    assert (again.path / METRICS).read_bytes() == run.metrics.read_bytes()
 
 
 def test_the_same_run_gives_the_same_bytes(here: Workspace, archived: Archived) -> None:

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Container
 from pathlib import Path
 
-from fedshift.analysis.records import timed_records
+from fedshift.analysis.collected import timed_records
 from fedshift.planning.planfile import Run
 from fedshift.storage.rundir import RunDirectory
 from fedshift.tracking.points import final_points, points

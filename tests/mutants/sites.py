@@ -21,7 +21,7 @@ SCOPE = (
     "evaluations",
     "analysis/quantities.py",
     "analysis/claims/judge.py",
-    "analysis/tables.py",
+    "analysis/cells.py",
     "analysis/verdicts.py",
 )
 ARITHMETIC = ("Add", "Sub", "Mul", "Div", "FloorDiv", "Mod", "Pow")

@@ -2,9 +2,12 @@
 one row per run in a third.
 """
 
+import contextlib
 import functools
 import json
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,12 +15,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from fedshift.analysis.collected import ARCHIVE, COLUMNS, COSTS, OWN, RUNS, Collected, beside, read
-from fedshift.analysis.records import ended, of_run, statistics_of_run, write
+from fedshift.analysis.collected import (
+    ARCHIVE,
+    COLUMNS,
+    COSTS,
+    OWN,
+    ROWS_A_GROUP,
+    RUNS,
+    Collected,
+    beside,
+    read,
+)
+from fedshift.archive.file import finished as finished_at
 from fedshift.archive.machine import hardware
 from fedshift.archive.store import stand_in
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import atomic_path, canonical_json
+from fedshift.common.parquet import read_parquet
+from fedshift.common.processes import usable_cores
 from fedshift.common.registry import names
 from fedshift.experiments.expand import planned as declared
 from fedshift.experiments.load import load
@@ -29,11 +44,15 @@ from fedshift.spec import Method
 from fedshift.storage.rundir import RunDirectory, State, Summary, rounds_trained
 from fedshift.storage.workspace import TUNING, Workspace
 
+READERS = 4  # threads at most; ahead of the writer they read twice as many runs
+Source = Callable[[], pa.Table]
+
 
 class Use(NamedTuple):
-    """One run of the experiment: the row's label, the value on each axis, its name, directory and resolved
-    spec (JSON).
+    """One run of the experiment: the row's label, the value on each axis, its directory and resolved spec
+    (JSON).
 
+    directory: as the plan and tables name it, below the workspace's root
     installed: fingerprint of the files of its method and model now, or when it was planned
     adaptation: of an adapted row, the task as planfile.Cell has it
     source: OWN, or ARCHIVE of a run that is read from there
@@ -41,7 +60,7 @@ class Use(NamedTuple):
 
     label: str
     axes: dict[str, Any]
-    name: str
+    run: RunDirectory
     directory: str
     spec: str
     installed: str
@@ -53,24 +72,24 @@ def planned(workspace: Workspace, experiment: Experiment, plan: Path | None) -> 
     """The runs and adaptations that an experiment is made of; without a plan, and where none is trained,
     those that its file declares now.
     """
+    found = []
     if plan is None or not experiment.train:
-        found = []
-        for cell in declared(workspace, experiment):
-            run = workspace.run(cell.spec.run_name)
-            directory, spec = run.path.relative_to(workspace.root).as_posix(), cell.spec.model_dump_json()
-            adaptation = canonical_json(cell.task.declared()) if cell.task else ""
-            method_code = cell.spec.method_code
-            found.append(Use(cell.label, cell.axes, run.name, directory, spec, method_code, adaptation))
+        for cell in declared(workspace, experiment, built=False):
+            run, spec = workspace.run(cell.spec.run_name), cell.spec
+            directory = run.path.relative_to(workspace.root).as_posix()
+            task = canonical_json(cell.task.declared()) if cell.task else ""
+            found.append(
+                Use(cell.label, cell.axes, run, directory, spec.model_dump_json(), spec.method_code, task)
+            )
         return found
     runs = {run.digest: run for run in planfile.runs(plan, experiments=(experiment.name,))}
     if not (uses := planfile.cells(plan, experiment.name)):
         cure = f"Run `fedshift plan {experiment.name}` and name that plan."
         raise FedshiftError(plan, f"this plan has no experiment '{experiment.name}'", cure)
-    found = []
     for use in uses:
         of, axes = runs[use.digest], json.loads(use.axes)
-        name = workspace.run_at(of.directory).name
-        found.append(Use(use.label, axes, name, of.directory, of.spec, of.code, use.adaptation))
+        run = workspace.run_at(of.directory)
+        found.append(Use(use.label, axes, run, of.directory, of.spec, of.code, use.adaptation))
     return found
 
 
@@ -111,12 +130,11 @@ def collect(workspace: Workspace, name: str, plan: Path | None = None, *, empty:
     experiment, path = load(workspace, name), workspace.metrics(name)
     uses = planned(workspace, experiment, plan)
     for number, use in enumerate(uses):
-        run = workspace.run_at(use.directory)
-        if run.outcome() is not State.FINISHED and (archived := stand_in(workspace, run)):
+        if use.run.outcome() is not State.FINISHED and (archived := stand_in(workspace, use.run)):
             directory = archived.path.relative_to(workspace.root).as_posix()
-            uses[number] = use._replace(name=archived.name, directory=directory, source=ARCHIVE)
+            uses[number] = use._replace(run=archived, directory=directory, source=ARCHIVE)
     keys = keys_of(experiment, uses)
-    rows = [_row(workspace, use) for use in uses]
+    rows = [*map(_row, uses)]
     states = [row["state"] for row in rows]
     finished = [number for number, state in enumerate(states) if state == "finished"]
     if experiment.train and not finished and not empty:
@@ -124,19 +142,21 @@ def collect(workspace: Workspace, name: str, plan: Path | None = None, *, empty:
     frame = pa.Table.from_pylist(rows, RUNS)
     runs = keys.append_column("digest", frame["digest"]).take(pa.array(finished, pa.int64()))
     missing = json.dumps([row["run"] for row in rows if row["state"] != "finished"])
-    records = [functools.partial(_records, workspace, uses[number]) for number in finished]
-    write(path, SCHEMA, runs, records, {"missing": missing})
-    statistics = [functools.partial(_statistics, workspace, uses[number]) for number in finished]
-    write(beside(path, "statistics"), STATISTICS, runs, statistics, {"missing": missing})
+    for file, schema, of in (
+        (path, SCHEMA, _records),
+        (beside(path, "statistics"), STATISTICS, _statistics),
+    ):
+        sources = [functools.partial(of, uses[number]) for number in finished]
+        write(file, schema, runs, sources, {"missing": missing})
     with atomic_path(beside(path, "runs")) as temporary:
         columns = [*keys.column_names, *frame.column_names]
         pq.write_table(pa.table([*keys.columns, *frame.columns], names=columns), temporary)
     return read(workspace, name)
 
 
-def _row(workspace: Workspace, use: Use) -> dict[str, Any]:
+def _row(use: Use) -> dict[str, Any]:
     """The run's row, or that of its adaptation."""
-    run, spec = workspace.run_at(use.directory), json.loads(use.spec)
+    run = use.run
     row: dict[str, Any] = {
         "digest": run.digest,
         "installed": use.installed,
@@ -144,7 +164,7 @@ def _row(workspace: Workspace, use: Use) -> dict[str, Any]:
         "source": use.source,
         "spec": use.spec,
         "adaptation": use.adaptation or None,
-        "precision": spec["local"]["precision"],
+        "precision": (spec := json.loads(use.spec))["local"]["precision"],
         "state": run.outcome(),
     }
     if row["state"] is State.FAILED:
@@ -155,13 +175,15 @@ def _row(workspace: Workspace, use: Use) -> dict[str, Any]:
     costs = {name: summary["costs"].get(name) for name in COSTS}
     measured = summary["environment"]
     if use.adaptation:
-        if not (result := _adapted(run, use, summary)).is_file():
+        if not (result := _adapted(use, summary)).is_file():
             return {**row, "state": State.MISSING}
         from fedshift.evaluations.base import read as read_result  # torch, which few experiments need here
 
         _, stamp = read_result(result)
         costs["seconds"] += stamp["seconds"]
         measured = stamp["environment"]
+    with _damage_named(run.metrics):
+        finished = finished_at(summary, run.metrics)
     return {
         **row,
         **{name: summary[name] for name in ("evaluates", "stage", "classes", "clients")},
@@ -174,7 +196,7 @@ def _row(workspace: Workspace, use: Use) -> dict[str, Any]:
         "hardware": hardware(measured),
         "images": summary["hashes"].get("prepared"),
         "rounds": rounds_trained(summary),
-        "finished": ended(run, summary),
+        "finished": finished,
     }
 
 
@@ -188,24 +210,77 @@ def _pools(method: str) -> bool | None:
     return bool(Method(**declared).build().clients == "pooled") if known else None
 
 
-def _adapted(run: RunDirectory, use: Use, summary: Summary) -> Path:
+def _adapted(use: Use, summary: Summary) -> Path:
     """The result of a finished run's adaptation, computed from the weights that the run has now."""
     declaration = json.loads(use.adaptation)
     weights = summary["hashes"].get(f"weights_{declaration['task']['selection']}")
-    return place(run, {**declaration, "run": run.digest, "weights": weights})
+    return place(use.run, {**declaration, "run": use.run.digest, "weights": weights})
 
 
-def _records(workspace: Workspace, use: Use) -> pa.Table:
+def _records(use: Use) -> pa.Table:
     """A finished run's records, or those of its adaptation: the test after it."""
-    run = workspace.run_at(use.directory)
     if not use.adaptation:
-        return of_run(run)
+        with _damage_named(use.run.metrics):
+            return read_parquet(use.run.metrics).select(SCHEMA.names).cast(SCHEMA)
     from fedshift.evaluations.base import read as read_result
 
-    table, _ = read_result(_adapted(run, use, run.summary() or {}))
+    table, _ = read_result(_adapted(use, use.run.summary() or {}))
     return table.filter(pc.equal(table["stage"], ADAPTED))
 
 
-def _statistics(workspace: Workspace, use: Use) -> pa.Table:
-    """A finished run's statistics; an adaptation has none."""
-    return STATISTICS.empty_table() if use.adaptation else statistics_of_run(workspace.run_at(use.directory))
+def _statistics(use: Use) -> pa.Table:
+    """A finished run's statistics: none of an adaptation, and of a run that was trained before there were
+    any.
+    """
+    file = use.run.statistics
+    if use.adaptation or not file.is_file():
+        return STATISTICS.empty_table()
+    with _damage_named(file):
+        table = read_parquet(file)
+    if table.column_names != STATISTICS.names:  # of an earlier version: what it has not is null
+        return read_parquet(file, schema=STATISTICS)
+    return table.cast(STATISTICS)
+
+
+@contextlib.contextmanager
+def _damage_named(path: Path) -> Iterator[None]:
+    """In the block, which reads the file at `path`, damage is told with what to do."""
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        cure = f"Remove {path.parent} and start Snakemake again: the run is trained again."
+        raise FedshiftError(path, f"is not whole: {error}", cure) from None
+
+
+def write(
+    path: Path, schema: pa.Schema, runs: pa.Table, sources: Iterable[Source], metadata: dict[str, str]
+) -> None:
+    """Write rows of `schema` of all runs, each behind its run's row of `runs` (one row and one source a
+    run).
+    """
+    whole = pa.schema([*runs.schema, *schema], metadata)
+    with atomic_path(path) as temporary, pq.ParquetWriter(temporary, whole, compression="zstd") as writer:
+        waiting: list[pa.Table] = []
+        owners: list[int] = []  # of the rows of `waiting`
+        for place, table in enumerate(_ahead(sources)):
+            waiting.append(table)
+            owners += [place] * len(table)
+            if len(owners) >= ROWS_A_GROUP or place == len(runs) - 1:
+                beside = runs.take(pa.array(owners, pa.int64()))
+                columns = [*beside.columns, *pa.concat_tables(waiting).columns]
+                writer.write_table(pa.table(columns, schema=whole).combine_chunks())
+                waiting.clear()
+                owners.clear()
+
+
+def _ahead(sources: Iterable[Source]) -> Iterator[pa.Table]:
+    """What sources give, in their order; threads read a few of them ahead."""
+    readers = min(READERS, usable_cores())
+    waiting: deque[Future[pa.Table]] = deque()
+    with ThreadPoolExecutor(readers) as pool:
+        for source in sources:
+            waiting.append(pool.submit(source))
+            if len(waiting) > 2 * readers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()

@@ -1,11 +1,13 @@
-"""What `fedshift collect` wrote of an experiment's runs: its columns, the experiment with its runs, and what
-methods recorded of them.
+"""What `fedshift collect` wrote of an experiment's runs: its columns, the experiment with its runs, the files
+of records run by run, and what methods recorded of them.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from fedshift.common.errors import FedshiftError
 from fedshift.common.parquet import read_parquet
@@ -22,7 +26,7 @@ from fedshift.experiments.axes import axes
 from fedshift.experiments.load import load
 from fedshift.experiments.protocols import Protocol, protocol
 from fedshift.experiments.schema import AxisValues, Experiment
-from fedshift.federation.records import DIAGNOSTICS, SCHEMA, STATISTICS
+from fedshift.federation.records import DIAGNOSTICS, SCHEMA, STATISTICS, timed
 from fedshift.storage.rundir import RunDirectory
 from fedshift.storage.workspace import Workspace
 
@@ -48,6 +52,7 @@ RUNS = pa.schema(
         **COSTS,
     }
 )
+ROWS_A_GROUP = 1 << 16
 OWN, ARCHIVE = "own", "archive"  # values of `source`: trained here, or read from the archive
 # Joined to records and statistics (fedshift.analysis.quantities).
 OWN_SPLIT = "own_split"
@@ -193,3 +198,64 @@ def diagnostics(workspace: Workspace, of: RunDirectory | str, *names: str) -> pd
         return pd.DataFrame(DIAGNOSTICS.empty_table().to_pandas())
     filters = [("name", "in", names)] if names else None
     return pd.DataFrame(read_parquet(of.diagnostics, schema=DIAGNOSTICS, filters=filters).to_pandas())
+
+
+def timed_records(run: RunDirectory, columns: list[str] | None = None) -> pa.Table:
+    """The records that a finished run left, with what each round took, and times: of a run of which these
+    are not here, that of its file.
+    """
+    records = read_parquet(run.metrics)
+    if records["time"].null_count:  # else of an earlier version: they are in one file
+        rounds = read_parquet(run.timings) if run.timings.is_file() else SCHEMA.empty_table()
+        records = timed(records, rounds, run.metrics.stat().st_mtime)
+    return records.select(columns or records.column_names)
+
+
+def not_finite(path: Path, keys: list[str]) -> list[tuple[dict[str, Any], int]]:
+    """The runs with a recorded value that is not a finite number, by their `keys`, each with the first such
+    round. Reads what `write` wrote.
+    """
+    parts = []
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(columns=[*keys, "round", "value"]):
+            parts.append(
+                batch.filter(pc.invert(pc.fill_null(pc.is_finite(batch["value"]), False))).to_pandas()
+            )
+    first = pd.concat(parts).groupby(keys, sort=False, dropna=False)["round"].min().reset_index()
+    return [(row, row.pop("round")) for row in first.to_dict("records")]
+
+
+def by_run(path: Path) -> Iterator[tuple[dict[str, Any], pa.Table]]:
+    """What `write` wrote, run by run: the keys of a run and its rows. A run that two rows of an experiment
+    share comes twice.
+    """
+    names = pq.read_schema(path).names
+    keys = names[: names.index("round")]
+    for starts, table in whole_runs(path, keys, names):
+        for start, end in itertools.pairwise([*starts, len(table)]):
+            owner = table.slice(start, 1).select(keys).to_pylist()[0]
+            yield owner, table.slice(start, end - start).drop_columns(keys)
+
+
+def whole_runs(
+    path: Path, keys: list[str], columns: Sequence[str], rows: int = ROWS_A_GROUP
+) -> Iterator[tuple[NDArray[np.int64], pa.Table]]:
+    """`columns` (`keys` among them) of what `write` wrote, some runs at a time, at most `rows` rows or one
+    run: where each run begins, and the rows. Memory does not grow with the number of runs.
+    """
+    with pq.ParquetFile(path) as file:
+        rest = file.schema_arrow.empty_table().select(columns)
+        for group in range(file.num_row_groups):
+            read = file.read_row_group(group, columns=columns).select(columns)
+            table = pa.concat_tables([rest, read]).combine_chunks()
+            changes = np.arange(len(table)) == 0  # rows whose keys are not those of the row above
+            for column in table.select(keys).columns:
+                codes = pc.fill_null(column.combine_chunks().dictionary_encode().indices, -1).to_numpy()
+                changes[1:] |= codes[1:] != codes[:-1]
+            starts, last = np.flatnonzero(changes), group == file.num_row_groups - 1
+            end = len(table) if last else int(starts[-1])  # the last run may go on in the next group
+            cuts = starts[np.searchsorted(starts, range(rows, end, rows), side="right") - 1]
+            for first, after in itertools.pairwise(np.unique([0, *cuts, end]).tolist()):
+                within = starts[(starts >= first) & (starts < after)]
+                yield within - first, table.slice(first, after - first)
+            rest = table.slice(end)

@@ -7,20 +7,19 @@ and metric_id, as in `fedshift.analysis.published`. Nothing has to be trained fo
 
 import functools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
 
-from fedshift.analysis import published
-from fedshift.analysis.columns import setting
-from fedshift.analysis.comparable import printed_cell
-from fedshift.analysis.uneven import AVERAGE
+from fedshift.analysis.cells import setting
+from fedshift.analysis.published import AVERAGE, keys, printed_cell, rows
 from fedshift.common.files import canonical_json
 from fedshift.experiments.axes import NONE
 from fedshift.experiments.column import column
-from fedshift.experiments.expand import Cell, expand, places
+from fedshift.experiments.expand import expand, places
 from fedshift.experiments.load import available, load
 from fedshift.experiments.protocols import protocol
 from fedshift.experiments.schema import METRIC, Experiment, Table
@@ -44,12 +43,13 @@ class Place:
     @property
     def differs(self) -> list[str]:
         """What the cell's runs have otherwise than the printed row."""
-        experiment, cells = _expanded(self.workspace, self.experiment)
-        table = experiment.tables[self.table]
-        runs_of = functools.partial(_runs, table, cells, tuple(self.values.values()))
-        named = {axis: "mean" if value == AVERAGE else value for axis, value in self.values.items()}
-        place = self.row, named, self.metric
-        known = protocol(self.workspace, experiment.protocol)
+        experiment, runs = _averaged(self.workspace, self.experiment)
+        known, table = protocol(self.workspace, experiment.protocol), experiment.tables[self.table]
+        place = self.row, self.values, self.metric
+
+        def runs_of(row: str) -> pd.DataFrame:
+            return runs[self.table, row, *self.values.values()]
+
         return printed_cell(self.workspace, experiment, known, table, place, runs_of)[1]
 
 
@@ -76,7 +76,7 @@ def numbers(workspace: Workspace, names: Iterable[str] | None = None) -> list[Nu
                 cells.setdefault(key, []).append(place)
     return [
         Number(row["row_uid"], row["paper"], row["table"], reason, [] if reason else cells.get(key, []))
-        for row in published.rows(workspace.reference / "published.csv")
+        for row in rows(workspace)
         for reason in [LOST if row["value_kind"] == "lost" else ""]
         for key in [(row["paper"], row["table"], row["run_key"], row["metric_id"])]
     ]
@@ -93,16 +93,16 @@ def _places(workspace: Workspace, text: str) -> list[tuple[Key, Place]]:
     for name, table in experiment.tables.items():
         if not table.printed:
             continue
-        for row, *values in dict.fromkeys(key for point in points for key in _keys(table, *point)):
+        for cell in dict.fromkeys(key for point in points for key in _cells(table, *point)):
+            row, *values = cell
             at = dict(zip(_columns(table), values, strict=True))
-            named = {axis: "mean" if value == AVERAGE else value for axis, value in at.items()}
             for metric in table.metrics:
                 if (own := column(metric)).kind == "setting":  # that the row's method may not have
-                    runs = _runs(table, _expanded(workspace, experiment.name)[1], tuple(values), row)
+                    runs = _averaged(workspace, experiment.name)[1][name, *cell]
                     if all(math.isnan(setting(text, own.name)) for text in runs["spec"]):
                         continue
                 place = Place(workspace, experiment.name, name, row, metric, at)
-                for key in published.keys(experiment, row, named, metric):
+                for key in keys(experiment, row, at, metric):
                     found += [((experiment.paper, printed, *key), place) for printed in table.printed]
     return found
 
@@ -111,7 +111,7 @@ def _columns(table: Table) -> list[str]:
     return [column for column in table.columns if column != METRIC]
 
 
-def _keys(table: Table, label: str, axes: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
+def _cells(table: Table, label: str, axes: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
     """Row and values on the column axes of a run; and of the average over targets, as tables have it."""
     columns = _columns(table)
     values = [axes.get(column, NONE) for column in columns]
@@ -122,14 +122,15 @@ def _keys(table: Table, label: str, axes: Mapping[str, Any]) -> Iterator[tuple[A
 
 
 @functools.cache
-def _expanded(workspace: Workspace, name: str) -> tuple[Experiment, list[Cell]]:
+def _averaged(workspace: Workspace, name: str) -> tuple[Experiment, dict[tuple[Any, ...], pd.DataFrame]]:
+    """An experiment; and by table and cell the runs that it averages, as `printed_cell` reads them."""
     experiment = load(workspace, name)
-    return experiment, expand(workspace, experiment)
-
-
-def _runs(table: Table, cells: Sequence[Cell], values: tuple[Any, ...], row: str) -> pd.DataFrame:
-    """The runs of a cell as Collected.runs, what `differences` reads of it."""
-    uses = [cell for cell in cells if (row, *values) in _keys(table, cell.label, cell.axes)]
-    runs = {use.spec.model_copy(update={"seed": 0}).model_dump_json(): use.task for use in uses}
-    tasks = [canonical_json(task.declared()) if task else None for task in runs.values()]
-    return pd.DataFrame({"spec": [*runs], "adaptation": tasks})
+    runs: dict[tuple[Any, ...], dict[str, str | None]] = defaultdict(dict)
+    for use in expand(workspace, experiment, built=False):
+        spec = use.spec.model_copy(update={"seed": 0}).model_dump_json()
+        task = canonical_json(use.task.declared()) if use.task else None
+        for of, table in experiment.tables.items():
+            for cell in _cells(table, use.label, use.axes):
+                runs[of, *cell][spec] = task
+    frames = {cell: pd.DataFrame(of.items(), columns=["spec", "adaptation"]) for cell, of in runs.items()}
+    return experiment, frames

@@ -9,7 +9,6 @@ grows trains only what is new.
 
 from __future__ import annotations
 
-import functools
 import json
 import math
 from pathlib import Path
@@ -22,9 +21,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from fedshift.analysis.collect import Use, keys_of
-from fedshift.analysis.collected import Collected
-from fedshift.analysis.records import by_run
-from fedshift.analysis.records import write as write_records
+from fedshift.analysis.collect import write as write_records
+from fedshift.analysis.collected import Collected, by_run
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import atomic_path
 from fedshift.common.parquet import read_parquet
@@ -53,15 +51,11 @@ def gather(
 
     kind: type[Evaluation] = get("evaluations", task.evaluation)
     path = workspace.evaluated(experiment.name) / f"{label}.parquet"
-    digests = [use.name.partition("-")[0] for use, _ in results]
+    digests = [use.run.digest for use, _ in results]
     keys = keys_of(experiment, [use for use, _ in results])
     keys = keys.append_column("digest", pa.array(digests, pa.string()))
     stamps = {digest: read_result(result)[1] for digest, (_, result) in zip(digests, results, strict=True)}
-
-    def table_of(result: Path) -> pa.Table:
-        return read_result(result)[0]
-
-    sources = [functools.partial(table_of, result) for _, result in results]
+    sources = [lambda result=result: read_result(result)[0] for _, result in results]
     write_records(path, kind.schema(), keys, sources, {"made": json.dumps(stamps)})
     return path
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from fedshift.analysis import tables
+from fedshift.analysis.cells import judged
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.notes import archived_note
 from fedshift.analysis.page import CLIENTS, FEWER, MARK, REMARK, Grid, footnotes, headings, laid_out
@@ -42,14 +42,14 @@ def write(workspace: Workspace, collected: Collected, folder: Path, printed: boo
     printed: the published value and the verdict on it are below ours.
     """
     written = []
-    for name, table in tables.judged(workspace, collected).items():
+    for name, table in judged(workspace, collected).items():
         written.append(folder / f"{name}.tex")
         write_text(written[-1], text(collected, name, table, printed))
     return written
 
 
 def text(collected: Collected, name: str, cells: pd.DataFrame, printed: bool = False) -> str:
-    """The experiment's table `name` (of `fedshift.analysis.tables.judged`), where `printed` with published
+    """The experiment's table `name` (of `fedshift.analysis.cells.judged`), where `printed` with published
     values and verdicts: a `table` environment for each block, so that none is longer than a page. It
     needs the packages booktabs, siunitx and graphicx.
     """

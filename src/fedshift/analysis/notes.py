@@ -8,10 +8,9 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from fedshift.analysis.collected import ARCHIVE, Collected
+from fedshift.analysis.collected import ARCHIVE, Collected, whole_runs
 from fedshift.analysis.page import MARK
 from fedshift.analysis.quantities import own_splits
-from fedshift.analysis.records import whole_runs
 from fedshift.common.registry import get, names, title
 from fedshift.experiments.column import DEFAULT, measured_on_clients, quantity, recorded
 from fedshift.spec import Method

@@ -1,18 +1,47 @@
-"""The papers' numbers (reference/published.csv): which belong to a cell of a table, in its unit."""
+"""The papers' numbers (reference/published.csv): which belong to a cell of a table, in its unit, and whether
+they may stand beside its runs, derived from what both were trained with.
+
+A printed row names its paper, data set, network, protocol, partition, method and variant;
+reference/published.yaml says which protocol of reference/protocols that is and what the row sets itself. So
+it resolves to a spec. Every field in which a run differs from it is a reason why the two are of different
+experiments, but for
+
+- the seed, how often a run is evaluated, and which weights it keeps;
+- fp32 and tf32, which are one class of precision;
+- a hyper-parameter that the paper searched, at another value of its grid (`grid` in
+  reference/protocols/<protocol>.yaml and reference/presets/<method>.yaml);
+- of pooled training (one model on all data): who holds what, who takes part, with what weight.
+"""
 
 import functools
+import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from fedshift.common.files import read_rows
+import pandas as pd
+
+from fedshift.common.errors import unknown
+from fedshift.common.files import dotted, read_rows
+from fedshift.common.yaml_file import read
 from fedshift.experiments.column import column
-from fedshift.experiments.schema import FIELD, Experiment, Table
+from fedshift.experiments.expand import expand
+from fedshift.experiments.protocols import (
+    Partial,
+    Protocol,
+    Space,
+    merge,
+    printed_grid,
+    protocol,
+)
+from fedshift.experiments.schema import FIELD, HELD_OUT, AxisValues, Experiment, Table
+from fedshift.spec import Closed, RunSpec, closed
+from fedshift.spec.resolve import complete
 from fedshift.storage.workspace import Workspace
 
+AVERAGE = "Average"  # over targets, as a table's column has it
 JudgedBy = Literal["points", "percent", "exact"]
 LAYER = "architecture"
 COPIED = "hp:"  # beginning of a setting's metric_id
@@ -79,18 +108,15 @@ DOUBTED = ("label_suspect", "copy_suspect", "avg_disagrees_with_cells")
 
 
 class Row(NamedTuple):
-    """What reference/published.csv says of an experiment, but for its held-out domain."""
+    """What reference/published.csv says of an experiment, but for its held-out domain, by its columns."""
 
     paper: str
-    dataset: str
+    ds_id: str
     backbone: str
     protocol: str
     partition: str
-    method: str
+    algo: str
     variant: str
-
-
-COLUMNS = ("paper", "ds_id", "backbone", "protocol", "partition", "algo", "variant")
 
 
 @dataclass(frozen=True)
@@ -119,7 +145,7 @@ class Published:
 
 
 def find(
-    workspace: Workspace, experiment: Experiment, method: str, values: dict[str, Any], metric: str
+    workspace: Workspace, experiment: Experiment, method: str, values: Mapping[str, Any], metric: str
 ) -> Published | None:
     """The printed `metric` of a method at the axis `values`, or None where the paper prints none.
 
@@ -131,19 +157,20 @@ def find(
 
 
 def keys(
-    experiment: Experiment, method: str, values: dict[str, Any], metric: str
+    experiment: Experiment, method: str, values: Mapping[str, Any], metric: str
 ) -> Iterator[tuple[str, str]]:
     """Where the number of a cell would stand in reference/published.csv: run_key and metric_id, the first of
     which counts.
     """
-    values = {"target": "mean", **values, "method": method}
+    named = {axis: "mean" if value == AVERAGE else value for axis, value in values.items()}
+    named = {"target": "mean", **named, "method": method}
     own = column(metric)
     if own.kind == "layer":
-        values["layer"] = f"layer{own.name.partition('.')[2]}"
+        named["layer"] = f"layer{own.name.partition('.')[2]}"
     for template in experiment.templates(method):
-        if not {*FIELD.findall(template)} <= {*values}:
+        if not {*FIELD.findall(template)} <= {*named}:
             continue  # The cell is an average over an axis that the paper keeps apart.
-        key = FIELD.sub(lambda field: str(values[field[1]]), template)
+        key = FIELD.sub(lambda field: str(named[field[1]]), template)
         yield from ((key, name) for name in ids(metric))
 
 
@@ -178,8 +205,7 @@ def targets(workspace: Workspace, paper: str, dataset: str) -> frozenset[str]:
 @functools.cache
 def data_sets(workspace: Workspace) -> dict[str, str]:
     """What papers call a data set -> its name here."""
-    every = rows(workspace.reference / "published.csv")
-    return {row["dataset"]: row["ds_id"] for row in every if row["dataset"] and row["ds_id"]}
+    return {row["dataset"]: row["ds_id"] for row in rows(workspace) if row["dataset"] and row["ds_id"]}
 
 
 @functools.cache
@@ -187,7 +213,7 @@ def by_uid(workspace: Workspace) -> dict[str, Published]:
     """Every printed number, and printed layer, by its row_uid; those that a paper prints again in another
     table too.
     """
-    every = rows(workspace.reference / "published.csv")
+    every = rows(workspace)
     return {row["row_uid"]: _row(row) for row in every if row["mean"] or row["metric_id"] == LAYER}
 
 
@@ -195,16 +221,14 @@ def by_uid(workspace: Workspace) -> dict[str, Published]:
 def _printed(workspace: Workspace) -> dict[tuple[str, str], Published]:
     """The first of each number, by run_key and metric_id."""
     known = by_uid(workspace)
-    first = [row for row in rows(workspace.reference / "published.csv") if not row["same_as"]]
-    return {
-        (row["run_key"], row["metric_id"]): known[row["row_uid"]] for row in first if row["row_uid"] in known
-    }
+    first = [row for row in rows(workspace) if not row["same_as"] and row["row_uid"] in known]
+    return {(row["run_key"], row["metric_id"]): known[row["row_uid"]] for row in first}
 
 
 @functools.cache
-def rows(path: Path) -> list[dict[str, str]]:
+def rows(workspace: Workspace) -> list[dict[str, str]]:
     """All rows of reference/published.csv as text, those that are lost in our copy too."""
-    return read_rows(path)
+    return read_rows(workspace.reference / "published.csv")
 
 
 def _row(row: dict[str, str]) -> Published:
@@ -238,9 +262,239 @@ def _row(row: dict[str, str]) -> Published:
         judged=judged * unit,
         remark=remark,
         spread=SPREADS.get(kind, "").format(n=n),
-        row=Row(*(row[column] for column in COLUMNS)),
+        row=Row(*(row[name] for name in Row._fields)),
         target=row["target"],
         name=name,
         half=half * unit,
         uid=row["row_uid"],
     )
+
+
+NO_TARGET = ("personal_all_clients", "cost")  # protocols of the reference that hold out no domain
+
+
+class Setting(Closed):
+    """What a row was trained with: a protocol, what differs from it, presets by method, an adaptation before
+    the test; over: dotted key -> the values over which the row is a mean.
+    """
+
+    protocol: str = ""
+    spec: Partial = {}
+    presets: dict[str, str] = {}
+    adapt: str = ""
+    over: dict[str, list[Any]] = {}
+
+
+class Margin(Closed):
+    """The widest interval, on either side, that still tells that a number of ours is a paper's: in percentage
+    points by data set, and in percent of a time over another's; why these.
+    """
+
+    points: dict[str, float]
+    percent: float
+    why: str
+
+    def of(self, dataset: str) -> float:
+        """In points; of what is of no data set, or of several, the widest."""
+        return self.points.get(dataset, max(self.points.values()))
+
+
+class Settings(Closed):
+    """reference/published.yaml: by paper; by paper and protocol/partition; by printed network; by method and
+    variant.
+    """
+
+    margins: dict[str, Margin]
+    protocols: dict[str, dict[str, Setting]]
+    backbones: dict[str, str | None]
+    variants: dict[str, dict[str, Setting]]
+
+
+@functools.cache
+def setting(workspace: Workspace, row: Row) -> Setting | None:
+    """All that the row sets over its protocol on its data set; None where that is not written down."""
+    known = _known(workspace)
+    base = known.protocols.get(row.paper, {}).get(f"{row.protocol}/{row.partition}")
+    variants = {"default": Setting(), **known.variants.get(row.algo, {})}
+    if base is None or row.variant not in variants or row.backbone not in known.backbones:
+        return None
+    variant, network = variants[row.variant], known.backbones[row.backbone]
+    parts: list[Partial] = [base.spec, {"model": {"name": network}} if network else {}, variant.spec]
+    spec = merge(*parts, {"method": {"name": row.algo}})
+    return base.model_copy(update={"spec": spec, "adapt": variant.adapt})
+
+
+@functools.cache
+def resolved(workspace: Workspace, row: Row) -> RunSpec:
+    """The spec of a row, whose setting must be known; of the domains that it holds out by turns, the
+    first.
+    """
+    known = setting(workspace, row)
+    assert known is not None
+    target = None if row.protocol in NO_TARGET else min(targets(workspace, row.paper, row.ds_id))
+    preset = {"preset": known.presets[row.algo]} if row.algo in known.presets else {}
+    experiment = Experiment(
+        name="reference/published",
+        title="",
+        protocol=known.protocol,
+        spec={"data": {"dataset": row.ds_id}},
+        methods={row.algo: {**preset, **known.spec}},
+        axes={"target": AxisValues(key=HELD_OUT, values=[target])},
+        figures=[],
+    )
+    return expand(workspace, experiment, built=False)[0].spec
+
+
+def margin(workspace: Workspace, paper: str) -> Margin:
+    """The declared margin of a paper. Raises FedshiftError where none is."""
+    margins = _known(workspace).margins
+    if paper not in margins:
+        raise unknown("reference/published.yaml: margins", "paper", paper, margins)
+    return margins[paper]
+
+
+@functools.cache
+def _known(workspace: Workspace) -> Settings:
+    return closed(Settings, read(workspace.reference / "published.yaml"), "reference/published.yaml")
+
+
+CLASSES = {"tf32": "fp32"}  # precision -> the class that it is of
+FREE = ("seed", "evaluation", "data.target")  # the target is compared by cell: an average is over many
+POOLED = ("partition.scheme", "partition.params", "federation.participation", "federation.weights")
+OWNERS = {"method": "name", "model": "name", "partition": "scheme"}  # block with `params` -> whose they are
+Difference = tuple[str, str, str]  # dotted key, ours, theirs
+
+
+def differences(
+    workspace: Workspace, own_protocol: Protocol, printed: Published, runs: pd.DataFrame
+) -> list[str]:
+    """Each setting in which the runs of a cell differ from a printed row ("federation.rounds 10, paper 500");
+    none: they are comparable.
+
+    runs: rows of Collected.runs, of which `spec` and `adaptation` are read; own_protocol: the one
+        whose rule chose the round.
+    """
+    wanted = setting(workspace, printed.row)
+    if wanted is None:
+        what = "/".join(printed.row[1:])
+        return [f"what the paper trained {what} with is not written down (reference/published.yaml)"]
+    specs = [*dict.fromkeys(map(_without_seed, dict.fromkeys(runs["spec"])))]
+    values_by_key: dict[tuple[str, str], dict[str, None]] = {}
+    for text in specs:
+        for key, ours, theirs in _of_run(workspace, printed.row, text):
+            values_by_key.setdefault((key, theirs), {})[ours] = None
+    reasons = [f"{key} {', '.join(ours)}, paper {theirs}" for (key, theirs), ours in values_by_key.items()]
+    tasks = ["" if pd.isna(text) else str(text) for text in runs["adaptation"]]
+    adapted = dict.fromkeys(json.loads(text)["task"]["evaluation"] if text else "" for text in tasks)
+    if adapted.keys() != {wanted.adapt}:
+        reasons.append(f"adapted by {', '.join(adapted) or 'nothing'}, paper {wanted.adapt or 'nothing'}")
+    # An average must be over the domains that the paper averages over, a domain must be that domain.
+    held_out = [flat(text)["data.target"] for text in specs]
+    if any(isinstance(target, list) for target in held_out):
+        reasons.append("two domains held out, paper one")
+    domains = {target[0] if isinstance(target, list) else target or "none" for target in held_out}
+    of_paper = {printed.target}
+    if printed.target == "mean":
+        of_paper = {*targets(workspace, *printed.row[:2])}
+    elif printed.target in ("all_clients", ""):
+        of_paper = {"none"}
+    if domains != of_paper:
+        reasons.append(f"data.target {', '.join(sorted(domains))}, paper {', '.join(sorted(of_paper))}")
+    for key, over in wanted.over.items():  # a mean over values of a setting must be over these
+        own = {flat(text).get(key) for text in specs}
+        if own != {*over}:
+            listed = (", ".join(map(_text, sorted(values, key=str))) for values in (own, over))
+            reasons.append("{} over {}, paper {}".format(key, *listed))
+    if (chosen := own_protocol.select) != (rule := _protocol(workspace, wanted.protocol).select):
+        reasons.append(f"select {chosen}, paper {rule}")
+    return reasons
+
+
+def compare(
+    ours: RunSpec, theirs: RunSpec, free: Iterable[str] = FREE, grid: Mapping[str, Space] | None = None
+) -> Iterator[Difference]:
+    """Where two resolved specs differ; keys in or below `free` may, and those of a grid within it."""
+    left, right = (flat(spec.model_dump_json()) for spec in (ours, theirs))
+    # Parameters of another method, or of another change of the partition, need no line each.
+    others = [
+        f"{block}.params"
+        for block, name in OWNERS.items()
+        if left[f"{block}.{name}"] != right[f"{block}.{name}"]
+    ]
+    if left["modify"] != right["modify"]:
+        others.append("partition.modify")
+    for key in dict.fromkeys([*left, *right]):
+        value, other = (
+            CLASSES.get(side[key], side[key]) if key == "local.precision" else side.get(key)
+            for side in (left, right)
+        )
+        if value == other or any(key == name or key.startswith(f"{name}.") for name in (*free, *others)):
+            continue
+        if value not in (grid or {}).get(key, ()):
+            yield key, _text(value), _text(other)
+
+
+@functools.lru_cache(4096)
+def _of_run(workspace: Workspace, row: Row, text: str) -> list[Difference]:
+    ours = RunSpec.model_validate_json(text)
+    row = row if row.ds_id else row._replace(ds_id=ours.data.dataset)  # of no data set: of any
+    if ours.data.dataset != row.ds_id:
+        return [("data.dataset", ours.data.dataset, row.ds_id)]
+    known = setting(workspace, row)
+    grid = _grid(workspace, known.protocol, row.algo) if known else {}
+    free = (*FREE, *(POOLED if row.partition == "pooled" else ()), *(known.over if known else ()))
+    return list(compare(ours, resolved(workspace, row), free, grid))
+
+
+_grid, _protocol = functools.cache(printed_grid), functools.cache(protocol)
+
+
+@functools.cache
+def _without_seed(text: str) -> str:
+    return RunSpec.model_validate_json(text).model_copy(update={"seed": 0}).model_dump_json()
+
+
+@functools.lru_cache(8192)
+def flat(text: str) -> dict[str, Any]:
+    """A spec (JSON) by dotted key, with the default of every parameter that it does not set, and `modify`:
+    the names of the changes of its partition.
+    """
+    values = complete(RunSpec.model_validate_json(text)).model_dump(mode="json")
+    values["modify"] = ", ".join(values["partition"]["modify"]) or "none"
+    return dict(dotted(values))
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+UNIT = "the row that the table's ratios are to"
+
+
+def printed_cell(
+    workspace: Workspace,
+    experiment: Experiment,
+    protocol: Protocol,
+    table: Table,
+    place: tuple[str, dict[str, Any], str],
+    runs_of: Callable[[str], pd.DataFrame],
+) -> tuple[Published | None, list[str]]:
+    """The number, None where the paper prints none, and each setting in which the cell's runs are not its.
+
+    place: row, values on the axes (AVERAGE: over targets) and metric; runs_of: the runs of a row in the same
+    column, as `differences` has them. What a declaration says itself is compared whatever else is declared.
+    """
+    row, values, metric = place
+    relative, printed = column(metric).relative, find(workspace, experiment, row, values, metric)
+    if printed is None or printed.name.startswith(DECLARED):
+        return printed, []
+    differs = differences(workspace, protocol, printed, runs_of(row))
+    if relative == "gain":  # of the paper's method as it is over what the row is of
+        of = replace(printed, row=printed.row._replace(variant="default"))
+        differs += differences(workspace, protocol, of, runs_of(table.against))
+    if relative == "ratio":
+        differs += [UNIT] if row == table.against else []
+        base = find(workspace, experiment, table.against, values, metric)
+        differs += differences(workspace, protocol, base, runs_of(table.against)) if base else []
+        printed = scaled(workspace, experiment, table, values, metric, printed)
+    return printed, list(dict.fromkeys(differs))

@@ -28,9 +28,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fedshift.analysis.collected import ACCURACIES, CHOOSING, OWN_SPLIT, Collected
+from fedshift.analysis.collected import ACCURACIES, CHOOSING, OWN_SPLIT, ROWS_A_GROUP, Collected, whole_runs
 from fedshift.analysis.metrics.base import Array, Metric, as_array, computed
-from fedshift.analysis.records import ROWS_A_GROUP, whole_runs
 from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get
 from fedshift.experiments.column import DEFAULT, Quantity, quantity

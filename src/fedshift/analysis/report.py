@@ -15,18 +15,17 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from fedshift.analysis.cells import judged, sent
 from fedshift.analysis.claims import words as claim_words
 from fedshift.analysis.claims.judge import Verdict
 from fedshift.analysis.claims.judge import verdicts as judge_claims
 from fedshift.analysis.collected import Collected, read
-from fedshift.analysis.columns import sent
 from fedshift.analysis.figures.base import Axis, Plot, plots
 from fedshift.analysis.figures.draw import svg
 from fedshift.analysis.latex import text
 from fedshift.analysis.notes import notes
 from fedshift.analysis.page import blocks, csv, footnotes, template
 from fedshift.analysis.quantities import curves, selected
-from fedshift.analysis.tables import judged
 from fedshift.analysis.verdicts import COUNTED, OUTCOMES, WORDS
 from fedshift.analysis.verdicts import summaries as verdict_lines
 from fedshift.archive.machine import hardware

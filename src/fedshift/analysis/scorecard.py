@@ -30,6 +30,8 @@ NUMBERS = (*WORDS, NO_RUN)
 CLAIMED = (*OUTCOMES[:3], NO_RUN)
 FILES = {"table": "tables/{}/table.md", "runs": "report/{}/index.html"}  # beside results/scorecard.*
 Links = Callable[[str], dict[str, str]]
+# A printed number or a comparison: the paper and table that it is of, its word, its experiments.
+Member = tuple[str, str, str, list[str]]
 
 
 class Line(NamedTuple):
@@ -58,15 +60,6 @@ class Finding(NamedTuple):
     link: str
 
 
-class Member(NamedTuple):
-    """A printed number or a comparison: the paper and table that it is of, its word, its experiments."""
-
-    paper: str
-    item: str
-    word: str
-    experiments: Sequence[str]
-
-
 @dataclass(frozen=True)
 class Scorecard:
     """Lines of measured numbers, of counted ones (layers, parameters, bytes) and of comparisons; of each the
@@ -89,9 +82,8 @@ class Scorecard:
 
         measured, counted, claims = self.numbers[-1], self.counted[-1], self.claims[-1]
         if not measured.run and not claims.run:
-            return (
-                f"None of {measured.total:,} printed numbers and {claims.total:,} comparisons has a run yet."
-            )
+            total = f"{measured.total:,} printed numbers and {claims.total:,} comparisons"
+            return f"None of {total} has a run yet."
         return (
             f"Re-run so far: {measured.run} of {measured.total:,} distinct printed numbers: "
             f"{counts(measured, WORDS)}. Counted, not trained: {counted.counts[WORDS[0]]} of "
@@ -154,20 +146,18 @@ def scorecard(
             frame = pd.read_csv(path, dtype={"verdict": str, "uid": str, "rule": str, "target": str})
             if "verdict" in frame and frame["verdict"].notna().any():
                 cells[name] = frame[frame["verdict"].notna()]
-    measured, counted = _numbers(workspace, every, cells)
+    members = _numbers(workspace, every, cells)
     judged, outdated = _judged(tables, names, {one.claim: one.text for one in joined})
     words = dict.fromkeys((one.claim for one in joined), NO_RUN)
     for claim, rows in judged.items():  # one on another experiment than the paper's has no run to compare
         if rows["differs"].isna().all() and rows["verdict"].iloc[0] != OUTCOMES[-1]:
             words[claim] = str(rows["verdict"].iloc[0])
-    claims = [
-        Member(one.paper, one.item, words[one.claim], [name for name, _ in one.places]) for one in joined
-    ]
+    claims = [(one.paper, one.item, words[one.claim], [name for name, _ in one.places]) for one in joined]
     findings = [*_of_tables(cells, links), *_of_claims(workspace, judged, words, joined, links)]
     papers = list(dict.fromkeys(one.paper for one in joined))
     return Scorecard(
-        _lines(measured, NUMBERS, links),
-        _lines(counted, NUMBERS, links),
+        _lines(members[False], NUMBERS, links),
+        _lines(members[True], NUMBERS, links),
         _lines(claims, CLAIMED, links),
         sorted(findings, key=lambda one: (papers.index(one.of.split(" ")[0]), _place(one.of), one.what)),
         outdated,
@@ -176,21 +166,19 @@ def scorecard(
 
 def _numbers(
     workspace: Workspace, every: Sequence[Number], cells: Mapping[str, pd.DataFrame]
-) -> tuple[list[Member], list[Member]]:
-    """The printed numbers that count: those that runs measure, and those that are counted."""
+) -> dict[bool, list[Member]]:
+    """The printed numbers that appear, by whether they are counted (True) or measured by runs."""
     words = {name: dict(zip(frame["uid"], frame["verdict"], strict=True)) for name, frame in cells.items()}
-    rows = {row["row_uid"]: row for row in published.rows(workspace.reference / "published.csv")}
-    measured: list[Member] = []
-    counted: list[Member] = []
+    rows = {row["row_uid"]: row for row in published.rows(workspace)}
+    members: dict[bool, list[Member]] = {True: [], False: []}
     for number in every:
-        row = rows[number.uid]
-        if row["same_as"] or row["metric_id"].startswith(COPIED):
+        if (row := rows[number.uid])["same_as"] or row["metric_id"].startswith(COPIED):
             continue
         homes = [place.experiment for place in number.places]
         word = next((words[name][number.uid] for name in homes if number.uid in words.get(name, {})), NO_RUN)
-        to = counted if judged_by(row["metric_id"]) == "exact" else measured
-        to.append(Member(number.paper, number.table, word, homes))
-    return measured, counted
+        counted = judged_by(row["metric_id"]) == "exact"
+        members[counted].append((number.paper, number.table, word, homes))
+    return members
 
 
 def _judged(
@@ -219,14 +207,14 @@ def _judged(
 
 def _lines(members: Sequence[Member], words: Sequence[str], links: Links) -> list[Line]:
     """One for each paper and item, by their numbers, then the sum."""
-    papers = list(dict.fromkeys(one.paper for one in members))
+    papers = list(dict.fromkeys(paper for paper, *_ in members))
     groups: dict[str, list[Member]] = {}
-    for one in sorted(members, key=lambda one: (papers.index(one.paper), _place(one.item))):
-        groups.setdefault(f"{one.paper} {one.item}", []).append(one)
+    for member in sorted(members, key=lambda one: (papers.index(one[0]), _place(one[1]))):
+        groups.setdefault(" ".join(member[:2]), []).append(member)
     lines = []
     for of, group in groups.items():
-        counts = Counter(one.word for one in group)
-        homes = dict.fromkeys(name for one in group for name in one.experiments)
+        counts = Counter(word for _, _, word, _ in group)
+        homes = dict.fromkeys(name for *_, names in group for name in names)
         counted = {word: counts[word] for word in words}
         lines.append(Line(of, len(group), counted, {name: links(name) for name in homes}))
     total = {word: sum(line.counts[word] for line in lines) for word in words}

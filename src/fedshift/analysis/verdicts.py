@@ -25,9 +25,7 @@ import numpy as np
 import pandas as pd
 
 from fedshift.analysis.collected import Collected
-from fedshift.analysis.comparable import margin, setting
-from fedshift.analysis.published import COPIED, Published, by_uid, judged_by
-from fedshift.analysis.uneven import AVERAGE
+from fedshift.analysis.published import AVERAGE, COPIED, Published, by_uid, judged_by, margin, setting
 from fedshift.experiments.paper_claims import table_of
 from fedshift.experiments.protocols import protocol
 from fedshift.storage.workspace import Workspace
@@ -181,7 +179,7 @@ def judge(workspace: Workspace, collected: Collected, cells: pd.DataFrame) -> pd
             rows[place] = {"rule": COUNTED, "verdict": WORDS[0] if equal else WORDS[1]}
             continue
         margins = margin(workspace, of.row.paper)
-        bound = margins.of(of.row.dataset)
+        bound = margins.of(of.row.ds_id)
         if rule == "percent":
             bound = abs(cell["mean"] - cell["difference"]) * margins.percent / 100
         own, theirs = spreads[_group(cell)]

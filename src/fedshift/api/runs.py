@@ -12,8 +12,8 @@ import pandas as pd
 
 from fedshift.analysis.clients import left_out
 from fedshift.analysis.collect import collect
+from fedshift.analysis.collected import timed_records
 from fedshift.analysis.quantities import PLACE, by_round, named, selected_by_place
-from fedshift.analysis.records import timed_records
 from fedshift.api._arguments import Root, plain, release, say, settings_of
 from fedshift.api._arguments import workspace as workspace_of
 from fedshift.common.errors import FedshiftError

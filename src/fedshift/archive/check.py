@@ -45,9 +45,10 @@ def check(workspace: Workspace, archived: Archived) -> None:
     name = f"{spec.place}/{archived.run}"
     if index.run != name or archived.path.parent != workspace.archived(name):
         raise _refused(archived, INDEX, f"belongs into {workspace.archived(name)}")
-    for name in sorted({*spec.versions, *index.versions}):
-        if spec.versions.get(name) != (declared := index.versions.get(name)):
-            what = f"version of {name} is {declared}, and the code declares {spec.versions.get(name)}"
+    versions = spec.versions
+    for name in sorted({*versions, *index.versions}):
+        if versions.get(name) != (declared := index.versions.get(name)):
+            what = f"version of {name} is {declared}, and the code declares {versions.get(name)}"
             raise _refused(archived, f"{INDEX}: versions", what)
     if index.finished != (last := finished(summary, archived.content[METRICS])):  # chooses the newest
         raise _refused(archived, INDEX, f"finished is {index.finished}, and the run was at {last}")

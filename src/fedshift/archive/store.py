@@ -20,7 +20,7 @@ from fedshift.archive.file import METRICS, STATISTICS, SUMMARY, Archived, create
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import built_once, write_bytes
 from fedshift.common.parquet import read_parquet
-from fedshift.spec import parse
+from fedshift.spec import RunSpec, parse
 from fedshift.storage.rundir import RunDirectory, Summary, rounds_trained
 from fedshift.storage.workspace import Workspace
 
@@ -35,9 +35,22 @@ def files(workspace: Workspace) -> list[Archived]:
 
 def paths(workspace: Workspace, run: str) -> list[Path]:
     """The archived files of a run (RunSpec.run_name); their content is not read."""
-    folder, digest = workspace.archived(run), run.rpartition("/")[2].partition("-")[0]
-    names = os.listdir(folder) if folder.is_dir() else ()  # glob compiles a pattern for every run
-    return sorted(folder / name for name in names if name.startswith(f"{digest}-") and name.endswith(".zip"))
+    digest = run.rpartition("/")[2].partition("-")[0]
+    return [path for path in within(workspace.archived(run)) if path.name.startswith(f"{digest}-")]
+
+
+def within(folder: Path) -> list[Path]:
+    """The archived files in a folder, in order; their content is not read."""
+    names = os.listdir(folder) if folder.is_dir() else ()  # glob compiles a pattern for every folder
+    return [folder / name for name in sorted(names) if name.endswith(".zip")]
+
+
+@functools.cache
+def specification(path: Path) -> RunSpec:
+    """That of an archived run, read once: a file's name contains the hash of its content. Raises
+    FedshiftError for a file that is not whole.
+    """
+    return parse(read(path).summary["spec"], f"{path}: {SUMMARY}: spec")
 
 
 def archived(workspace: Workspace, directories: Iterable[str]) -> int:
@@ -148,13 +161,20 @@ def _checked(workspace: Workspace, path: Path) -> None:
 
 
 def unpacked(workspace: Workspace, archived: Archived) -> RunDirectory:
-    """An archived run as the directory of a finished run, without weights, below results/archived."""
+    """An archived run as the directory of a finished run, without weights, below results/archived. What a
+    crash of the machine has cut off there is written again.
+    """
     folder = workspace.unpacked(archived.hash)
     with built_once(folder) as part:
-        if part:
+        if part is not None:
             for member, data in archived.content.items():
-                write_bytes(part / archived.run / member, data)
-    return RunDirectory(folder / archived.run)
+                write_bytes(part / archived.run / member, data, synced=False)
+    run = RunDirectory(folder / archived.run)
+    for member, data in archived.content.items():
+        path = run.path / member
+        if not path.is_file() or path.stat().st_size < len(data):
+            write_bytes(path, data)
+    return run
 
 
 def listed(archived: Iterable[Archived]) -> list[tuple[str, ...]]:

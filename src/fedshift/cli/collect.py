@@ -5,8 +5,7 @@ from pathlib import Path
 import click
 
 from fedshift.analysis.collect import collect
-from fedshift.analysis.collected import ARCHIVE
-from fedshift.analysis.records import not_finite
+from fedshift.analysis.collected import ARCHIVE, not_finite
 from fedshift.cli._options import experiment_argument, plan_option
 from fedshift.cli.plan import read_request
 from fedshift.planning import planfile

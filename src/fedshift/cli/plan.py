@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from fedshift.analysis import uneven
+from fedshift.analysis import cells
 from fedshift.archive.store import archived
 from fedshift.cli._options import echo_json, experiments_argument, json_option
 from fedshift.common.yaml_file import read
@@ -188,7 +188,7 @@ def _notes(
         )
     for name in request.experiments:
         values = [{"method": use.label, **json.loads(use.axes)} for use in planfile.cells(path, name)]
-        yield from uneven.warnings(load(workspace, name), values)
+        yield from cells.warnings(load(workspace, name), values)
 
 
 def _guesses(workspace: Workspace, spec: RunSpec, device: str) -> list[str]:

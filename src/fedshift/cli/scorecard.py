@@ -17,6 +17,7 @@ from fedshift.experiments.expand import cells_of
 from fedshift.experiments.load import available, load
 from fedshift.experiments.schema import Experiment
 from fedshift.experiments.tuning import read_choice
+from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
 
 
@@ -34,18 +35,20 @@ def command(workspace: Workspace, written_alone: bool) -> None:
     sentences, over all experiments. It reads the tables that were written. Tables of experiments that need no
     run, or have archived runs, are written first (docs/archive.md).
     """
-    names = [] if written_alone else [*_archived(workspace)]
-    shown = None if names else True  # on a terminal
-    bar = tqdm(total=2 * len(names), desc="archived experiments", disable=shown)
-    with spread(len(names)) as each, bar:
-        # All are collected before a table is made: claims compare with runs of other experiments.
-        for _ in each(functools.partial(_collect, workspace), names):
-            bar.update()
-        pages = each(functools.partial(_write, workspace), names)
-        known = numbers(workspace)
-        for page in pages:
-            bar.update()
-            tqdm.write(str(page))
+    candidates = [] if written_alone else [*_unwritten(workspace)]
+    # What plans runs is left to processes of their own: it loads torch, which the page does not need.
+    with spread(len(candidates)) as each:
+        shown = each(functools.partial(_shown, workspace), candidates)
+        names = [name for name, one in zip(candidates, shown, strict=True) if one]
+        known = next(iter(each(numbers, [workspace])))
+        quiet = None if names else True  # on a terminal
+        with tqdm(total=2 * len(names), desc="archived experiments", disable=quiet) as bar:
+            # All are collected before a table is made: claims compare with runs of other experiments.
+            for _ in each(functools.partial(_collect, workspace), names):
+                bar.update()
+            for page in each(functools.partial(_write, workspace), names):
+                bar.update()
+                tqdm.write(str(page))
     click.echo(scorecard.write(workspace, known))
 
 
@@ -58,18 +61,24 @@ def _write(workspace: Workspace, name: str) -> Path:
     return tables.write(workspace, read(workspace, name)).with_suffix(".md")
 
 
-def _archived(workspace: Workspace) -> Iterator[str]:
-    """Experiments with tables or claims, none of them written, that need no run or have archived ones."""
+def _unwritten(workspace: Workspace) -> Iterator[str]:
+    """Experiments with tables or claims, none of them written."""
     for name in available(workspace) if workspace.archive.is_dir() else ():
         experiment = load(workspace, name)
-        judged = experiment.tables or experiment.claims
-        if judged and not workspace.tables(name).exists() and shown_without_training(workspace, experiment):
+        if (experiment.tables or experiment.claims) and not workspace.tables(name).exists():
             yield name
+
+
+def _shown(workspace: Workspace, name: str) -> bool:
+    return shown_without_training(workspace, load(workspace, name))
 
 
 def shown_without_training(workspace: Workspace, experiment: Experiment) -> bool:
     """Whether an experiment needs no run or has an archived one; of a tuned one, of those that
-    its search has chosen. Only runs in whose folder the archive has something are looked for.
+    its search has chosen.
+
+    Most experiments have none, and a spec takes long to resolve: only those are that declare the same images,
+    local training and rounds as an archived run.
     """
     if not experiment.train:
         return True
@@ -78,5 +87,15 @@ def shown_without_training(workspace: Workspace, experiment: Experiment) -> bool
         if not workspace.tuned(experiment.name).is_file():
             return False
         choice = read_choice(workspace, experiment.name)
-    cells = cells_of(workspace, experiment, choice, lambda spec: workspace.archived(spec.place).is_dir())
+
+    def like_an_archived(spec: RunSpec) -> bool:
+        archived = map(store.specification, store.within(workspace.archive / spec.place))
+        return any(_settings(other) == _settings(spec) for other in archived)
+
+    cells = cells_of(workspace, experiment, choice, like_an_archived, built=False)
     return any(store.paths(workspace, cell.spec.run_name) for cell in cells)
+
+
+def _settings(spec: RunSpec) -> tuple[object, ...]:
+    """What a declared spec has in common with the resolved one."""
+    return spec.data, spec.local, spec.federation, spec.evaluation

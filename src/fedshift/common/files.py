@@ -46,18 +46,20 @@ def cure_of(error: OSError) -> str | None:
 
 
 @contextlib.contextmanager
-def atomic_path(path: Path) -> Iterator[Path]:
+def atomic_path(path: Path, synced: bool = True) -> Iterator[Path]:
     """Give a temporary name beside `path`; when the block ends well, it replaces `path` in one step.
 
-    The data reach the disk before the name does; who may read the file the umask says, whatever library wrote
-    it. Raises FedshiftError where the folder cannot be written or the disk is full.
+    The data reach the disk before the name does, unless not `synced`: then a crash of the machine may cut the
+    file off. The umask decides who may read it, whatever library wrote it. Raises FedshiftError where the
+    folder cannot be written or the disk is full.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
-        with open(temporary, "rb") as file:
-            os.fsync(file.fileno())
+        if synced:
+            with open(temporary, "rb") as file:
+                os.fsync(file.fileno())
         temporary.chmod(MODE)
         os.replace(temporary, path)
     except OSError as error:
@@ -103,9 +105,9 @@ def built_once(folder: Path) -> Iterator[Path | None]:
     yield None
 
 
-def write_bytes(path: Path, data: bytes) -> None:
-    """Write `data` to `path` atomically."""
-    with atomic_path(path) as temporary:
+def write_bytes(path: Path, data: bytes, synced: bool = True) -> None:
+    """Write `data` to `path` atomically; synced: as `atomic_path` has it."""
+    with atomic_path(path, synced) as temporary:
         temporary.write_bytes(data)
 
 

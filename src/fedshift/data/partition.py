@@ -112,7 +112,7 @@ def divide(index: pd.DataFrame, spec: Division) -> pd.DataFrame:
             rng = generator(seed, "split", domain, holder)
             split[part] = _split(words[part], group[part], spec, rng, where)
     if not isinstance(spec.partition.groups, str):
-        first = pd.Series(np.where(client >= 0, split, None)).groupby(group).transform("first")
+        first = pd.Series(split).where(client >= 0).groupby(group).transform("first")
         split = np.where(client >= 0, first.to_numpy(), split)
     table = index[["sample", "domain", "class", "label"]].assign(split=split.astype(str))
     table.insert(1, "client", client)

@@ -81,7 +81,7 @@ def accuracies(run: RunDirectory, model: Predictor) -> list[dict[str, Any]]:
     """Recorded accuracy (%) of exactly this model by domain, with the number of tested images. Several models
     for an unseen domain: the mean of their accuracies, as in tables.
     """
-    from fedshift.analysis.records import timed_records
+    from fedshift.analysis.collected import timed_records
 
     summary, origin = run.summary() or {}, model.origin
     records = timed_records(run).to_pandas()

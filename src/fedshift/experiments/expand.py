@@ -40,15 +40,18 @@ class Cell:
     task: Task | None = None  # how it is adapted, if it is
 
 
-def expand(workspace: Workspace, experiment: Experiment, choice: Choice | None = None) -> list[Cell]:
+def expand(
+    workspace: Workspace, experiment: Experiment, choice: Choice | None = None, built: bool = True
+) -> list[Cell]:
     """All runs of an experiment, in the order of its file, then those that are adapted once more.
 
     choice: what its tuning chose; without, a tuned experiment has the values that its runs would have untuned
         (which cost as much, and must not be trained for it).
+    built: as `resolve` has it
 
     Raises FedshiftError for a name in the file that does not exist, and for a run that cannot be built.
     """
-    cells = list(cells_of(workspace, experiment, choice))
+    cells = list(cells_of(workspace, experiment, choice, built=built))
     if not cells:
         what = "asks for no run: `only` leaves no domain of the data sets"
         raise FedshiftError(experiment.file, what, "Leave a target to hold out.")
@@ -61,10 +64,10 @@ def expand(workspace: Workspace, experiment: Experiment, choice: Choice | None =
     return cells
 
 
-def planned(workspace: Workspace, experiment: Experiment) -> list[Cell]:
+def planned(workspace: Workspace, experiment: Experiment, built: bool = True) -> list[Cell]:
     """The runs that are trained for an experiment. Raises FedshiftError where its search has not chosen."""
     choice = read_choice(workspace, experiment.name) if experiment.tune else None
-    return expand(workspace, experiment, choice)
+    return expand(workspace, experiment, choice, built)
 
 
 def evaluations(workspace: Workspace, experiment: Experiment) -> dict[str, Task]:
@@ -111,7 +114,12 @@ def _adapted(
 
 
 def cells_of(
-    workspace: Workspace, experiment: Experiment, choice: Choice | None, wanted: Wanted = lambda spec: True
+    workspace: Workspace,
+    experiment: Experiment,
+    choice: Choice | None,
+    wanted: Wanted = lambda spec: True,
+    *,
+    built: bool = True,
 ) -> Iterator[Cell]:
     """The cells of an experiment that are `wanted`, rows by the points on its axes, each resolved when it is
     asked for. Adapted runs are left out; tables, claims and evaluations of the file are not checked.
@@ -141,7 +149,7 @@ def cells_of(
             declared = declared.model_copy(update={"partition": parts})
         if not wanted(declared):
             continue
-        run = resolve(declared, place)
+        run = resolve(declared, place, built)
         if any(setting(part, "federation", "weights", "") for part in (experiment.spec, own, point)):
             check_weights(run, place)
         yield Cell(label, columns, run)
@@ -164,8 +172,9 @@ def _points_of(
     varied = axes(values, where)
     every_target = any(axis.key == HELD_OUT and axis.values == "all" for axis in experiment.axes.values())
     check_axes(experiment, varied, where)
+    common = merge(known.spec, experiment.spec)
     points = [
-        (label, columns, overrides, *_subject(known, experiment, label, overrides))
+        (label, columns, overrides, *_subject(common, experiment, label, overrides))
         for label in experiment.methods
         for columns, overrides in _points(varied, experiment.only.get(label, {}))
     ]
@@ -186,11 +195,11 @@ def _points(varied: list[Axis], allowed: dict[str, list[Any]]) -> Iterator[tuple
             yield merge(*(columns for _, columns in point)), overrides
 
 
-def _subject(known: Protocol, experiment: Experiment, label: str, overrides: Partial) -> tuple[str, str]:
-    """The data set and the method of a run, whatever sets them."""
+def _subject(common: Partial, experiment: Experiment, label: str, overrides: Partial) -> tuple[str, str]:
+    """The data set and the method of a run, whatever sets them; common: the settings of all runs."""
     own = merge(entry(experiment, label)[1], nested(overrides))
-    common = merge(known.spec, experiment.spec)
-    return setting(merge(common, own), "data", "dataset", ""), method_of(label, own, common)
+    dataset = setting(own, "data", "dataset", setting(common, "data", "dataset", ""))
+    return dataset, method_of(label, own, common)
 
 
 def _values(name: str, experiment: Experiment, known: Protocol) -> list[Any]:
@@ -205,9 +214,14 @@ def _values(name: str, experiment: Experiment, known: Protocol) -> list[Any]:
         raise FedshiftError(f"{where}: axes.{name}", what, "List the values.")
     datasets = (other.values for other in experiment.axes.values() if other.key == "data.dataset")
     points: list[Partial] = [{"data.dataset": dataset} for dataset in next(datasets, ())] or [{}]
-    subjects = (_subject(known, experiment, label, point) for label in experiment.methods for point in points)
-    release = setting(merge(known.spec, experiment.spec), "data", "release", "original")
-    return list(dict.fromkeys(name for dataset, _ in subjects for name in _domains(dataset, where, release)))
+    common = merge(known.spec, experiment.spec)
+    subjects = (
+        _subject(common, experiment, label, point) for label in experiment.methods for point in points
+    )
+    release = setting(common, "data", "release", "original")
+    return list(
+        dict.fromkeys(domain for dataset, _ in subjects for domain in _domains(dataset, where, release))
+    )
 
 
 def _domains(dataset: str, where: str, release: str = "original") -> tuple[str, ...]:

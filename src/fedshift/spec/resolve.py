@@ -14,24 +14,32 @@ from fedshift.spec.block import overridden, params
 AnyDivision = TypeVar("AnyDivision", bound=Division)
 CLIENTS = 32_767  # the column of a partition that says who holds a sample is int16
 _resolved: dict[str, RunSpec] = {}  # by what was declared (JSON)
+_built: set[str] = set()  # of these
 
 
-def resolve(spec: RunSpec, where: str = "run") -> RunSpec:
+def resolve(spec: RunSpec, where: str = "run", built: bool = True) -> RunSpec:
     """Check names, parameters and combinations; parameters at their default are dropped, so that a digest
     never sees them. What several experiments share is checked once.
 
-    Raises FedshiftError naming `where`, the key and the nearest valid choice.
+    built: whether the network is built, without values, to see that it fits; runs that are only shown need
+        not be. Raises FedshiftError naming `where`, the key and the nearest valid choice.
     """
     text = spec.model_dump_json()
-    if text in _resolved:
-        return _resolved[text]
+    if text not in _resolved:
+        _resolved[text] = _resolve(spec, where)
+    resolved = _resolved[text]
+    if built and text not in _built:
+        network, method = (canonical_json(block.model_dump()) for block in (resolved.model, resolved.method))
+        if refused := _refused(network, resolved.data.input_px, method, resolved.local.batch == 1):
+            raise FedshiftError(f"{where}: {refused.where}", refused.what, refused.cure)
+        _built.add(text)
+    return resolved
+
+
+def _resolve(spec: RunSpec, where: str) -> RunSpec:
     spec = resolve_division(spec, where)
     starts = ["scratch", *get("models", spec.model.name).weights]
     check_known(f"{where}: model.init", f"start of {spec.model.name}", spec.model.init, starts)
-    network, method = (canonical_json(block.model_dump()) for block in (spec.model, spec.method))
-    if refused := _refused(network, spec.data.input_px, method, spec.local.batch == 1):
-        raise FedshiftError(f"{where}: {refused.where}", refused.what, refused.cure)
-    _resolved[text] = spec
     return spec
 
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag, ViewType
 
-from fedshift.analysis.records import timed_records
+from fedshift.analysis.collected import timed_records
 from fedshift.common.errors import FedshiftError
 from fedshift.common.parquet import read_parquet
 from fedshift.federation.records import reproducible, timed, timings

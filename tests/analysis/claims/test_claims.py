@@ -9,7 +9,6 @@ import pytest
 from scipy.stats import ttest_1samp
 
 from fedshift.analysis.claims import judge as claims
-from fedshift.analysis.claims import values as claim_values
 from fedshift.analysis.claims.comparison import declared
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.expand import expand
@@ -261,5 +260,5 @@ def test_every_claim_of_the_experiments_can_be_judged() -> None:
             for comparison in declared(workspace, experiment):
                 own = [cell for cell in comparison.cells if cell.experiment == name]
                 missing = runs.assign(**{cell.metric: math.nan for cell in own})
-                values = claim_values.Values({(name, cell.rounds): missing for cell in own}, {name: keys[1:]})
+                values = claims.Values({(name, cell.rounds): missing for cell in own}, {name: keys[1:]})
                 assert claims._verdict(workspace, name, values, comparison).verdict == "not run"

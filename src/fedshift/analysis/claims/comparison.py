@@ -1,4 +1,4 @@
-"""A claim as sums of cells of experiments, ready to be judged.
+"""A claim as sums of cells of experiments, ready to be judged; and how it stands on the paper's own numbers.
 
 Most follow from reference/claims.csv: each printed number has one cell (fedshift.analysis.coverage), which
 may be of another experiment than the claim's left side. The others are declared in an experiment's `claims`.
@@ -6,16 +6,18 @@ may be of another experiment than the claim's left side. The others are declared
 
 import functools
 import itertools
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal, NamedTuple
 
-from fedshift.analysis.comparable import FREE, UNIT, compare, margin
+import pandas as pd
+
+from fedshift.analysis import published
 from fedshift.analysis.coverage import Number, numbers
 from fedshift.analysis.page import PLAIN
-from fedshift.analysis.published import by_uid, data_sets, ids, judged_by, targets
-from fedshift.analysis.uneven import AVERAGE
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.column import column
 from fedshift.experiments.expand import Cell, expand
@@ -24,6 +26,10 @@ from fedshift.experiments.paper_claims import Sum, compared, paper_claim, paper_
 from fedshift.experiments.protocols import Partial, protocol
 from fedshift.experiments.schema import COST_MARGIN, SELECTED, Claim, Compared, Experiment
 from fedshift.storage.workspace import Workspace
+
+EXACT = 1e-9  # a difference of no more is rounding of ours
+OnPrint = Literal["holds", "fails", "within the spread", "within the rounding", "not printed"]
+WORDS: tuple[OnPrint, ...] = ("holds", "fails", "within the spread", "within the rounding", "not printed")
 
 
 @dataclass(frozen=True)
@@ -58,7 +64,7 @@ class Comparison:
     @property
     def exact(self) -> bool:
         """Whether all that is compared is counted or declared: seeds that are alike are no coincidence."""
-        return all(judged_by(ids(cell.metric)[0]) == "exact" for cell in self.cells)
+        return all(published.judged_by(published.ids(cell.metric)[0]) == "exact" for cell in self.cells)
 
     @property
     def cells(self) -> list[Compared]:
@@ -112,7 +118,7 @@ def generated(
 
 def _differs(numbers: Iterable[Number]) -> Iterator[str]:
     """A claim may compare with the row that ratios are to, whose own is 1."""
-    return (text for number in numbers for text in number.places[0].differs if text != UNIT)
+    return (text for number in numbers for text in number.places[0].differs if text != published.UNIT)
 
 
 def declared(workspace: Workspace, experiment: Experiment) -> Iterator[Comparison]:
@@ -159,17 +165,17 @@ def changes(
     reasons = {
         f"{key} {ours}, paper {theirs}": None
         for cell, plain in pairs
-        for key, ours, theirs in compare(cell.spec, plain.spec, (*FREE, *claim.subject))
+        for key, ours, theirs in published.compare(cell.spec, plain.spec, (*published.FREE, *claim.subject))
     }
     if not pairs or any("data.dataset" in of.where for of in compared):
         return [*reasons]
     used = sorted({cell.spec.data.dataset for cell, _ in pairs})
-    known = data_sets(workspace).get(row["dataset"], used[0])
+    known = published.data_sets(workspace).get(row["dataset"], used[0])
     if used != [known]:
         reasons[f"data.dataset {', '.join(used)}, paper {known}"] = None
     held_out = {cell.spec.data.held_out[0] for cell, _ in pairs if cell.spec.data.held_out}
     # The domain that the claim's setting names ("photo; d=1"), else all that the paper prints.
-    wanted = targets(workspace, row["paper"], known)
+    wanted = published.targets(workspace, row["paper"], known)
     wanted = wanted.intersection(re.split(r"[;,]\s*", row["setting"])) or wanted
     if held_out and wanted and "target" not in claim.where and held_out != wanted:
         reasons[f"data.target {', '.join(sorted(held_out))}, paper {', '.join(sorted(wanted))}"] = None
@@ -187,12 +193,13 @@ def _pairs(workspace: Workspace, text: str) -> list[tuple[Cell, Cell]]:
     data = {key: value for key, value in declared.spec.get("data", {}).items() if key == "dataset"}
     plain: Partial = {"spec": {"data": data}, "preset": "default"}
     experiments = (declared.model_copy(update=bare), declared.model_copy(update={**bare, **plain}))
-    return [*zip(*(expand(workspace, experiment) for experiment in experiments), strict=True)]
+    return [*zip(*(expand(workspace, experiment, built=False) for experiment in experiments), strict=True)]
 
 
 def points(workspace: Workspace, row: Mapping[str, str]) -> float:
     """The margin of a claim's paper on its data set."""
-    return margin(workspace, row["paper"]).of(data_sets(workspace).get(row["dataset"], ""))
+    known = published.data_sets(workspace)
+    return published.margin(workspace, row["paper"]).of(known.get(row["dataset"], ""))
 
 
 def _margin(workspace: Workspace, row: Mapping[str, str], left: Sum[Compared], printed: Sum[str]) -> float:
@@ -202,7 +209,7 @@ def _margin(workspace: Workspace, row: Mapping[str, str], left: Sum[Compared], p
         return points(workspace, row)
     if own.relative:
         return COST_MARGIN
-    known = by_uid(workspace)
+    known = published.by_uid(workspace)
     return COST_MARGIN * abs(
         printed.constant + sum(factor * known[uid].value for factor, uid in printed.terms)
     )
@@ -218,7 +225,7 @@ def _sum(workspace: Workspace, side: Sum[str], cells: Mapping[str, Number]) -> S
     groups: dict[tuple[float, str, str, str], list[Compared]] = {}
     for factor, uid in side.terms:
         place = cells[uid].places[0]
-        where = {axis: value for axis, value in place.values.items() if value != AVERAGE}
+        where = {axis: value for axis, value in place.values.items() if value != published.AVERAGE}
         cell = Compared(
             experiment=place.experiment, row=place.row, metric=place.metric, where=where, rounds=SELECTED
         )
@@ -280,3 +287,73 @@ def statement(comparison: Comparison, home: str) -> str:
         for of, word in zip(map(set, zip(*names, strict=True)), ("each of", several), strict=True)
     )
     return ", ".join([f"{left} {comparison.relation} {right}", *words])
+
+
+class Printed(NamedTuple):
+    """A claim on printed numbers, without a test: left less right, of several the best, in the unit of the
+    metric that runs are judged by (NaN where one is not printed); whether that is on the claim's side of its
+    bound; and the word.
+
+    Numbers are those that fedshift.analysis.published takes the printed for; of several on the right
+    a slip whose right value nobody knows is left out. "within the spread": nearer to the bound than the
+    standard deviation of the difference of one run of each side, by the printed spreads; "within the
+    rounding": nearer than half of the last digits of all numbers together; "holds" and "fails": farther.
+    """
+
+    difference: float
+    holds: bool
+    word: OnPrint
+
+
+def on_print(workspace: Workspace, row: Mapping[str, str], comparison: Comparison | None) -> Printed:
+    """How a row of reference/claims.csv stands on what the paper prints; comparison: how an experiment judges
+    it, None where none does. Raises FedshiftError for a paper that has no margin.
+    """
+    known, relation = published.by_uid(workspace), row["relation"]
+
+    def value(side: Sum[str]) -> tuple[float, float, float]:
+        """Of a side the value, its variance over single runs (NaN: not printed), and by how much rounding may
+        have moved it.
+        """
+        if not all(uid in known for _, uid in side.terms):
+            return math.nan, math.nan, 0.0
+        terms = [(factor, _scaled(workspace, uid, comparison)) for factor, uid in side.terms]
+        return (
+            side.constant + sum(factor * printed.judged for factor, printed in terms),
+            sum((factor * printed.std) ** 2 for factor, printed in terms),
+            sum(abs(factor) * printed.half for factor, printed in terms),
+        )
+
+    # What is no printed result, the list of claims has itself; a few of these are words.
+    listed = (pd.to_numeric(row[f"published_{side}"], errors="coerce") for side in ("left", "right"))
+    left, *others = [*map(value, sides(workspace, row))] or [(float(of), math.nan, 0.0) for of in listed]
+    best = max if row["right"].startswith("max") else min
+    right = best([of for of in others if not math.isnan(of[0])] or others, key=lambda of: of[0])
+    difference = round(left[0] - right[0], 6)
+    if math.isnan(difference):
+        return Printed(math.nan, False, "not printed")
+    limits = bounds(relation, comparison.margin if comparison else points(workspace, row))
+    holds = {
+        ">": difference > limits[0],
+        ">=": difference >= limits[0],
+        "<": difference < limits[0],
+        "<=": difference <= limits[0],
+        "~": limits[0] <= difference <= limits[-1],
+    }[relation]
+    word: OnPrint = "holds" if holds else "fails"
+    distance = min(abs(difference - limit) for limit in limits)
+    if distance <= math.sqrt(left[1] + right[1]):
+        word = "within the spread"
+    elif distance + EXACT < left[2] + right[2]:
+        word = "within the rounding"
+    return Printed(difference, holds, word)
+
+
+def _scaled(workspace: Workspace, uid: str, comparison: Comparison | None) -> published.Published:
+    """A printed number in the unit of the comparison: where runs are compared by ratios, such a ratio."""
+    printed = published.by_uid(workspace)[uid]
+    if comparison is None or column((cell := comparison.cells[0]).metric).relative != "ratio":
+        return printed
+    experiment = load(workspace, cell.experiment)
+    table = next(table for table in experiment.tables.values() if cell.metric in table.metrics)
+    return published.scaled(workspace, experiment, table, dict(cell.where), cell.metric, printed)

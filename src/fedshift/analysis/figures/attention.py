@@ -14,8 +14,7 @@ from pydantic import Field
 
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.evaluated import pixels, results_of
-from fedshift.analysis.figures._queries import At, OfRuns, in_order, rows_of
-from fedshift.analysis.figures.base import Axis, Plot
+from fedshift.analysis.figures.base import At, Axis, OfRuns, Plot, in_order, rows_of
 from fedshift.common.errors import FedshiftError
 from fedshift.storage.workspace import Workspace
 

@@ -7,8 +7,7 @@ import pandas as pd
 from fedshift.analysis.clients import DOMAINS, domains
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.evaluated import results_of
-from fedshift.analysis.figures._queries import held_out, in_order, notes, rows_of
-from fedshift.analysis.figures.base import Axis, Figure, Plot
+from fedshift.analysis.figures.base import Axis, Figure, Plot, held_out, in_order, notes, rows_of
 from fedshift.storage.workspace import Workspace
 
 PAIRS = 15  # more of them could not be read: then each client has its mean over the others

@@ -7,8 +7,7 @@ import pandas as pd
 
 from fedshift.analysis.claims.judge import Difference, Verdict, verdicts
 from fedshift.analysis.collected import Collected
-from fedshift.analysis.figures._queries import GREY, notes
-from fedshift.analysis.figures.base import Axes, Axis, Figure, Plot
+from fedshift.analysis.figures.base import GREY, Axes, Axis, Figure, Plot, notes
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.schema import Experiment
 from fedshift.storage.workspace import Workspace

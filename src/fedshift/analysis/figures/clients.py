@@ -7,7 +7,7 @@ import pandas as pd
 
 from fedshift.analysis.clients import DOMAINS, by_client
 from fedshift.analysis.collected import Collected
-from fedshift.analysis.figures import _queries as queries
+from fedshift.analysis.figures import base
 from fedshift.analysis.figures.base import Axes, Axis, Figure, Plot
 from fedshift.common.errors import FedshiftError, unknown
 from fedshift.common.registry import get, names
@@ -53,9 +53,9 @@ class Clients(Figure):
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
         frame = _whole(collected, by_client(collected, self.params.metric))
         if frame.empty:
-            raise queries.nothing_finished(collected, "holds no seed with all its runs")
-        frame = queries.with_seed(frame).sort_values("client", kind="stable")
-        frame["panel"], panels = queries.headings(collected, frame)
+            raise base.nothing_finished(collected, "holds no seed with all its runs")
+        frame = base.with_seed(frame).sort_values("client", kind="stable")
+        frame["panel"], panels = base.headings(collected, frame)
         by_domain, radar = self.params.by == "domain", self.params.style == "radar"
         frame["x"] = frame[DOMAINS] if by_domain else frame["client"].map("client {}".format)
         frame = frame.rename(columns={"method": "label", "value": "y"})
@@ -63,7 +63,7 @@ class Clients(Figure):
         if self.params.scaled:
             means = seeds.groupby(["panel", "x", "label"])["y"].transform("mean")
             seeds["y"] *= WHOLE / means.groupby([seeds["panel"], seeds["x"]]).transform("max")
-        plotted = queries.marks(seeds, collected.protocol.ddof, "dot")
+        plotted = base.marks(seeds, collected.protocol.ddof, "dot")
         if radar:
             plotted = plotted[plotted["mark"] == "mean"].assign(style="marked", low=None, high=None)
         metric = get("metrics", self.params.metric)
@@ -74,12 +74,12 @@ class Clients(Figure):
         most = plotted.groupby("panel")["x"].nunique().max()
         return Plot(
             f"{metric.title.capitalize()} by client",
-            queries.in_order(plotted, panel=panels, label=collected.experiment.rows),
+            base.in_order(plotted, panel=panels, label=collected.experiment.rows),
             Axis("client, by its domain" if by_domain else "client"),
             Axis(f"{metric.title}\non own samples{unit}", limits=limits),
             collected.experiment.rows,
-            queries.notes(
-                queries.note(plotted, {"target": collected.order["target"]} if "target" in frame else {}),
+            base.notes(
+                base.note(plotted, {"target": collected.order["target"]} if "target" in frame else {}),
                 self.params.scaled and "100: the best method on this client",
                 limits and f"middle: {middle:g}",
             ),

@@ -11,11 +11,11 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from fedshift.analysis.cells import sent
 from fedshift.analysis.collected import Collected
-from fedshift.analysis.columns import sent
-from fedshift.analysis.comparable import AVERAGE
-from fedshift.analysis.figures import _queries as queries
+from fedshift.analysis.figures import base
 from fedshift.analysis.figures.base import Axis, Figure, Metric, Plot, TrainedRows
+from fedshift.analysis.published import AVERAGE
 from fedshift.analysis.quantities import curves
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.axes import NONE
@@ -64,37 +64,37 @@ class Curves(Figure):
         drawn = fnmatch.filter(collected.experiment.methods, self.params.rows)
         patterns = self.params.highlight or ("*",)
         grey = [name for name in drawn if not any(fnmatch.fnmatchcase(name, one) for one in patterns)]
-        frame = queries.with_seed(curves(collected, metrics))
+        frame = base.with_seed(curves(collected, metrics))
         frame = frame[frame["method"].isin(drawn)].reset_index(drop=True)
         if frame.empty:
-            raise queries.nothing_finished(collected, "holds no finished run")
+            raise base.nothing_finished(collected, "holds no finished run")
         frame["x"] = frame["round"] * _each(collected, frame, self.params.x)
         frame = frame.dropna(subset="x")
         if frame.empty:
             what = f"its runs have no {self.params.x} to draw against"
             raise FedshiftError(collected.path, what, "Say `x: rounds`.")
-        frame["row"], rows = queries.headings(collected, frame)
+        frame["row"], rows = base.headings(collected, frame)
         if "target" in frame:
             frame = pd.concat([frame, _average(collected, frame, metrics)], ignore_index=True)
-        frame["panel"], titles = queries.panels(collected, frame)
+        frame["panel"], titles = base.panels(collected, frame)
         points = [key for key in collected.keys if key not in ("method", "seed")]
         lines = frame.melt([*points, "row", "panel", "method", "x", "seed"], metrics, "metric", "y")
-        lines = lines.assign(label=lines["method"], y_axis=lines["metric"].map(queries.axis_label))
+        lines = lines.assign(label=lines["method"], y_axis=lines["metric"].map(base.axis_label))
         lines = lines.dropna(subset="y")
         if lines.empty:
-            raise queries.nothing_finished(collected, f"no finished run has a value of {', '.join(metrics)}")
-        means = queries.marks(lines[PLOTTED], collected.protocol.ddof, "line")
+            raise base.nothing_finished(collected, f"no finished run has a value of {', '.join(metrics)}")
+        means = base.marks(lines[PLOTTED], collected.protocol.ddof, "line")
         means = means[~means["label"].isin(grey) | (means["mark"] == "mean")]
         means.loc[means["label"].isin(grey), ["style", "low", "high"]] = "thin", None, None
         levels = lines[~lines["label"].isin(grey)].drop_duplicates([*points, "label", "metric"])
-        values = queries.published(workspace, collected, levels[["method", "metric", *points]])
+        values = base.published(workspace, collected, levels[["method", "metric", *points]])
         levels = levels[PLOTTED].drop(columns="seed").assign(x=np.nan, y=values)
         levels = levels.dropna(subset="y").assign(mark="published", style="level")
-        plotted = queries.in_order(
+        plotted = base.in_order(
             pd.concat([means, levels], ignore_index=True),
             row=rows,
-            y_axis=[queries.axis_label(metric) for metric in metrics],
-            panel=["", *titles, AVERAGE],
+            y_axis=[base.axis_label(metric) for metric in metrics],
+            panel=["", *titles, base.panel_of(AVERAGE)],
             label=sorted(drawn, key=lambda name: name not in grey),
         )
         ends = float(frame["x"].min()), float(frame["x"].max())
@@ -106,13 +106,13 @@ class Curves(Figure):
             Axis(ALONG[self.params.x], limits=limits, whole=self.params.x == ROUNDS),
             [Axis(label) for label in plotted["y_axis"].unique()],
             sorted(collected.experiment.rows, key=lambda name: name in grey),
-            queries.notes(
-                queries.note(plotted),
+            base.notes(
+                base.note(plotted),
                 frame["seed"].nunique() == 1 and "one seed",
                 grey and f"grey: {len(grey)} others",
             ),
             size=(3.6, 2.7) if alone else (1.9, 2.1),
-            colours=dict.fromkeys(grey, queries.GREY),
+            colours=dict.fromkeys(grey, base.GREY),
         )
 
 
@@ -121,7 +121,7 @@ def _average(collected: Collected, frame: pd.DataFrame, metrics: Sequence[str]) 
     seeds all of these have.
     """
     runs = collected.runs[collected.runs["target"].isin({*frame["target"]} - {NONE})]
-    planned = runs["target"].groupby(queries.headings(collected, runs)[0]).nunique()
+    planned = runs["target"].groupby(base.headings(collected, runs)[0]).nunique()
     by = [key for key in dict.fromkeys([*collected.keys, "row", "x", "seed"]) if key != "target"]
     groups = frame[frame["target"].notna() & (frame["target"] != NONE)].groupby(by, dropna=False)
     means = groups[[*metrics]].mean().assign(count=groups.size()).reset_index()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from fedshift.analysis.collected import Collected
-from fedshift.analysis.figures import _queries as queries
+from fedshift.analysis.figures import base
 from fedshift.analysis.figures.base import Axes, Axis, Figure, Metric, Plot, Row
 from fedshift.analysis.page import in_percent
 from fedshift.analysis.quantities import selected
@@ -51,43 +51,41 @@ class Differences(Figure):
         frame = self._differences(collected)
         if frame.empty:
             what = f"holds no run of another method beside one of {self.params.to}"
-            raise queries.nothing_finished(collected, what)
-        frame["panel"], panels = queries.headings(collected, frame)
+            raise base.nothing_finished(collected, what)
+        frame["panel"], panels = base.headings(collected, frame)
         frame = frame.rename(columns={"method": "name", "target": "label"})
         means = frame.groupby(["name", "label"])["y"].mean().groupby("name").mean()
         methods = [*means.sort_values(ascending=False, kind="stable").index]
         domains = [name for name in collected.order["target"] if (frame["label"] == name).any()]
 
         columns = ["panel", "label", "name", "seed", "y"]
-        dots = queries.over_seeds(frame[columns], collected.protocol.ddof, along="name")
+        dots = base.over_seeds(frame[columns], collected.protocol.ddof, along="name")
         kind = "std" if (dots["kind"] == "std").any() else "range"
         dots.loc[dots["kind"] != kind, ["low", "high"]] = float("nan")
         whole = dots.groupby(["panel", "name"])["y"].agg(y="mean", domains="count").reset_index()
         whole = whole[whole["domains"] == whole["panel"].map(dots.groupby("panel")["label"].nunique())]
         ends = {"low": whole["y"].clip(upper=0), "high": whole["y"].clip(lower=0)}
         whole = whole.assign(label=MEAN, style="square", **ends)
-        plotted = queries.in_order(
-            pd.concat([whole, dots]), panel=panels, label=[MEAN, *domains], name=methods
-        )
+        plotted = base.in_order(pd.concat([whole, dots]), panel=panels, label=[MEAN, *domains], name=methods)
 
         thin = f"; thin line: {THIN[kind]}" if dots["low"].notna().any() else ""
         unit = " (points)" if in_percent(self.params.metric) else ""
         return Plot(
             f"Differences from {self.params.to}",
             plotted.assign(x=plotted["y"], y=plotted["name"]),
-            Axis(f"{queries.in_words(self.params.metric)}\nminus that of {self.params.to}{unit}"),
+            Axis(f"{base.in_words(self.params.metric)}\nminus that of {self.params.to}{unit}"),
             Axis(names=methods),
             [*domains, MEAN],
             f"grey: mean over held-out domains{thin}",
             size=(WIDTH, BLANK + LINE * len(methods)),
-            colours={MEAN: queries.GREY},
+            colours={MEAN: base.GREY},
             rules={"x": [0.0]},
         )
 
     def _differences(self, collected: Collected) -> pd.DataFrame:
         """A row per run whose counterpart is there, too: keys, and the difference as `y`."""
         metric = self.params.metric
-        frame = queries.with_seed(selected(collected, quantities=[metric]))
+        frame = base.with_seed(selected(collected, quantities=[metric]))
         frame = frame[frame["target"] != NONE].dropna(subset=[metric])
         by = sorted({*collected.keys, "seed"} - {"method"})
         own = frame["method"] == self.params.to

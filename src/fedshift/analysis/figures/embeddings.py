@@ -5,8 +5,7 @@ from typing import Literal
 
 from fedshift.analysis.clients import INDEX
 from fedshift.analysis.collected import Collected
-from fedshift.analysis.figures._queries import at_the_end, in_order, notes, of_methods
-from fedshift.analysis.figures.base import Axis, Figure, Plot
+from fedshift.analysis.figures.base import Axis, Figure, Plot, at_the_end, in_order, notes, of_methods
 from fedshift.storage.workspace import Workspace
 
 

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.evaluated import pixels, results_of
-from fedshift.analysis.figures._queries import At, OfRuns, rows_of
-from fedshift.analysis.figures.base import Axis, Plot, Trained
+from fedshift.analysis.figures.base import At, Axis, OfRuns, Plot, Trained, rows_of
 from fedshift.storage.workspace import Workspace
 
 MEANING = "a line: a filter's patches by falling response, then their gradients (grey: 0)"

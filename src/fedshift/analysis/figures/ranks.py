@@ -5,8 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedshift.analysis.collected import Collected
-from fedshift.analysis.figures._queries import in_words, notes, several
-from fedshift.analysis.figures.base import Axis, Figure, Metric, Plot, Row
+from fedshift.analysis.figures.base import Axis, Figure, Metric, Plot, Row, in_words, notes, several
 from fedshift.analysis.ranking import ranking
 from fedshift.storage.workspace import Workspace
 

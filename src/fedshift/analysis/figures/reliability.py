@@ -11,8 +11,7 @@ import pandas as pd
 
 from fedshift.analysis.clients import Confidences, confidences
 from fedshift.analysis.collected import Collected
-from fedshift.analysis.figures._queries import GREY, TITLES, held_out, notes, nothing_finished
-from fedshift.analysis.figures.base import Axis, Figure, Plot
+from fedshift.analysis.figures.base import GREY, TITLES, Axis, Figure, Plot, held_out, notes, nothing_finished
 from fedshift.analysis.metrics.base import ratio
 from fedshift.analysis.metrics.ece import ECE
 from fedshift.federation.records import BINS

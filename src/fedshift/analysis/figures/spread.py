@@ -5,8 +5,7 @@ from typing import Literal
 
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.evaluated import results_of
-from fedshift.analysis.figures._queries import held_out, in_order, notes, rows_of
-from fedshift.analysis.figures.base import Axis, Figure, Plot
+from fedshift.analysis.figures.base import Axis, Figure, Plot, held_out, in_order, notes, rows_of
 from fedshift.common.errors import FedshiftError
 from fedshift.storage.workspace import Workspace
 

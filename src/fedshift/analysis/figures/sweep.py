@@ -11,11 +11,11 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pandas as pd
 
+from fedshift.analysis.cells import setting
 from fedshift.analysis.collected import Collected
-from fedshift.analysis.columns import setting
-from fedshift.analysis.comparable import AVERAGE
-from fedshift.analysis.figures import _queries as queries
+from fedshift.analysis.figures import base
 from fedshift.analysis.figures.base import Axes, Axis, AxisName, Figure, Metric, Plot, Row, Rows
+from fedshift.analysis.published import AVERAGE
 from fedshift.analysis.quantities import selected
 from fedshift.common.errors import FedshiftError, unknown
 from fedshift.experiments.axes import NONE
@@ -83,9 +83,9 @@ class Sweep(Figure):
         metrics = [metric for metric in given.metrics if frame[metric].notna().any()]
         if not metrics:
             what = f"no finished run has a value of {', '.join(given.metrics)}"
-            raise queries.nothing_finished(collected, what)
+            raise base.nothing_finished(collected, what)
         by = given.panels or ("" if given.lines == "method" or self._of_setting else "method")
-        frame["panel"] = [queries.word(by, value) for value in frame[by]] if by else ""
+        frame["panel"] = [base.word(by, value) for value in frame[by]] if by else ""
         level = frame["row"].isin(given.levels)
         frame["label"] = frame[given.lines].astype(object).where(~level, frame["row"])
         frame["x"], x = self._axis(frame[given.x], orders[given.x])
@@ -96,21 +96,21 @@ class Sweep(Figure):
             domains = frame.groupby(["panel", "label"], dropna=False)["target"].transform("nunique")
             frame = frame[(domains <= 1) | (frame["target"] != NONE)]
         level = level[frame.index]
-        runs, level_runs = queries.in_order(frame[~level], x=places), frame[level]
+        runs, level_runs = base.in_order(frame[~level], x=places), frame[level]
         style = "dot" if x.names and self.style == "marked" else self.style
-        means = queries.marks(_by_seed(runs, metrics), ddof, style)
+        means = base.marks(_by_seed(runs, metrics), ddof, style)
         parts = [means]
         if len(level_runs):
             ends = places[:: max(1, len(places) - 1)]
             across = pd.concat([level_runs.assign(x=end) for end in ends])
-            parts.append(queries.marks(_by_seed(across, metrics), ddof, "line"))
+            parts.append(base.marks(_by_seed(across, metrics), ddof, "line"))
         parts.append(self._published(workspace, collected, runs, means))
         lines = [value for value in orders[given.lines] if value not in given.levels]
         labels = [*lines, *given.levels]
-        plotted = queries.in_order(
+        plotted = base.in_order(
             pd.concat(parts, ignore_index=True),
-            y_axis=[queries.axis_label(metric) for metric in metrics],
-            panel=[queries.word(by, value) for value in orders[by]] if by else [""],
+            y_axis=[base.axis_label(metric) for metric in metrics],
+            panel=[base.word(by, value) for value in orders[by]] if by else [""],
             label=labels,
         )
         accuracy = {quantity(name).metric for name in given.metrics} == {DEFAULT}
@@ -118,14 +118,14 @@ class Sweep(Figure):
             f"{'Accuracy' if accuracy else 'Metrics'} against {x.label}",
             plotted.assign(label=plotted["label"].map(str)),
             x,
-            [Axis(queries.axis_label(metric), from_zero=self.style == "bar") for metric in metrics],
+            [Axis(base.axis_label(metric), from_zero=self.style == "bar") for metric in metrics],
             [*map(str, labels)],
-            queries.note(plotted, {axis: orders[axis] for axis in averaged}),
+            base.note(plotted, {axis: orders[axis] for axis in averaged}),
         )
 
     @property
     def _of_setting(self) -> bool:
-        return bool(self.params.x.startswith(queries.SETTING))
+        return bool(self.params.x.startswith(base.SETTING))
 
     def _runs(self, collected: Collected) -> tuple[pd.DataFrame, dict[str, Sequence[Any]]]:
         """The planned runs that are plotted, with their metrics (NaN where a run is missing), the row of
@@ -134,12 +134,12 @@ class Sweep(Figure):
         given = self.params
         chosen = selected(collected, quantities=given.metrics)
         frame = collected.runs[[*collected.keys, "spec"]].merge(chosen, on=collected.keys, how="left")
-        frame = queries.with_seed(frame.assign(row=frame["method"]))
+        frame = base.with_seed(frame.assign(row=frame["method"]))
         drawn = fnmatch.filter(collected.experiment.rows, given.rows)
         frame = frame[frame["row"].isin([*drawn, *given.levels])].copy()
         if not self._of_setting:
-            return frame, {**collected.order, "method": queries.rows_of(frame, collected)}
-        level, key = frame["row"].isin(given.levels), given.x.removeprefix(queries.SETTING)
+            return frame, {**collected.order, "method": base.rows_of(frame, collected)}
+        level, key = frame["row"].isin(given.levels), given.x.removeprefix(base.SETTING)
         frame[given.x] = frame["spec"].map(lambda text: setting(text, key)).where(~level)
         methods = frame["spec"].map(lambda text: json.loads(text)["method"]["name"])
         frame["method"] = frame["row"].where(level, methods)
@@ -148,7 +148,7 @@ class Sweep(Figure):
 
     def _axis(self, column: pd.Series[Any], order: Sequence[Any]) -> tuple[pd.Series[Any], Axis]:
         """The values along x, and its axis; names stand in the order of the file."""
-        name, scale = queries.axis_name(self.params.x), self.params.scale
+        name, scale = base.axis_name(self.params.x), self.params.scale
         if self.by_name or not all(map(_is_number, order)):
             names = {value: f"{value:g}" if isinstance(value, float) else str(value) for value in order}
             return column.map(names, na_action="ignore"), Axis(name, names=[*names.values()])
@@ -162,10 +162,10 @@ class Sweep(Figure):
         axes = {axis: "row" if axis == "method" else axis for axis in collected.keys if axis != "seed"}
         groups = runs.groupby(["panel", "label", "x"], dropna=False)
         points = pd.DataFrame({axis: groups[column].agg(_common) for axis, column in axes.items()}).dropna()
-        metrics = {queries.axis_label(metric): metric for metric in self.params.metrics}
+        metrics = {base.axis_label(metric): metric for metric in self.params.metrics}
         found = means[means["mark"] == "mean"].merge(points.reset_index(), on=["panel", "label", "x"])
         at = found[[*axes]].assign(metric=found["y_axis"].map(metrics))
-        found = found[["panel", "label", "x", "y_axis"]].assign(y=queries.published(workspace, collected, at))
+        found = found[["panel", "label", "x", "y_axis"]].assign(y=base.published(workspace, collected, at))
         return found.dropna(subset="y").assign(mark="published", style="diamond")
 
 
@@ -180,7 +180,7 @@ def _by_seed(runs: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
     keys = ["panel", "label", "x", "seed"]
     values = runs.melt(keys, metrics, "metric", "y").astype({"y": float})
     seeds = values.groupby(["metric", *keys], sort=False)["y"].mean(skipna=False).reset_index()
-    return seeds.assign(y_axis=seeds.pop("metric").map(queries.axis_label))
+    return seeds.assign(y_axis=seeds.pop("metric").map(base.axis_label))
 
 
 def _is_number(value: Any) -> bool:

@@ -4,8 +4,7 @@ import pandas as pd
 
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.evaluated import results_of
-from fedshift.analysis.figures._queries import OfRuns, in_order, rows_of
-from fedshift.analysis.figures.base import Axis, Plot
+from fedshift.analysis.figures.base import Axis, OfRuns, Plot, in_order, rows_of
 from fedshift.storage.workspace import Workspace
 
 LIMITS = (-0.05, 1.05)

@@ -7,7 +7,7 @@ import pandas as pd
 
 from fedshift.analysis.clients import SHARES
 from fedshift.analysis.collected import Collected
-from fedshift.analysis.figures._queries import at_the_end, in_order, marks, note, notes, of_methods
+from fedshift.analysis.figures import base
 from fedshift.analysis.figures.base import Axis, Figure, Plot
 from fedshift.storage.workspace import Workspace
 
@@ -43,7 +43,7 @@ class Weights(Figure):
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
         names = [self.params.diagnostic] if self.params.diagnostic else [*SHARES]
-        frame, orders = of_methods(workspace, collected, *names)
+        frame, orders = base.of_methods(workspace, collected, *names)
         clients = frame.groupby([*collected.keys, "round"], dropna=False)["client"].nunique()
         equal = {PERCENT / count for count in clients}
         ddof, targets = collected.protocol.ddof, [*collected.order.get("target", []), "all"]
@@ -52,21 +52,21 @@ class Weights(Figure):
             orders["label"].append(LEAST)
             x, size = Axis("round", whole=True), (2.0, 1.9)
         else:
-            last = at_the_end(frame).assign(x=frame.get("target", "all"))
-            last = in_order(last, x=targets)
+            last = base.at_the_end(frame).assign(x=frame.get("target", "all"))
+            last = base.in_order(last, x=targets)
             means = last.groupby(["row", "x", "label", "seed"], sort=False)["y"].mean().reset_index()
-            plotted = marks(means, ddof, "dot")
+            plotted = base.marks(means, ddof, "dot")
             orders = {"row": orders["row"], "x": targets, "label": orders["label"]}
-            about, present = note(plotted), [*last["x"].unique()]
+            about, present = base.note(plotted), [*last["x"].unique()]
             x, size = Axis("held-out domain", names=present), (1.2 + 0.9 * len(present), 2.2)
         rule: Any = {"y": [*equal]} if len(equal) == 1 else {}
         return Plot(
             "Clients' weights",
-            in_order(plotted, **orders),
+            base.in_order(plotted, **orders),
             x,
             Axis("weight in the\nserver's step (%)"),
             orders["label"],
-            notes(about, rule and "grey rule: all clients equally"),
+            base.notes(about, rule and "grey rule: all clients equally"),
             size=size,
             colours={LEAST: "#000000"},
             rules=rule,
@@ -80,8 +80,8 @@ def _over_rounds(frame: pd.DataFrame, ddof: int) -> tuple[pd.DataFrame, str]:
     least = frame.groupby(by)["y"].min().reset_index().assign(label=LEAST)
     lines = pd.concat([clients, least], ignore_index=True).rename(columns={"round": "x"})
     if frame["round"].nunique() < MANY:
-        plotted = marks(lines, ddof, "line")
-        return plotted[(plotted["label"] != LEAST) | (plotted["mark"] == "mean")], note(plotted)
+        plotted = base.marks(lines, ddof, "line")
+        return plotted[(plotted["label"] != LEAST) | (plotted["mark"] == "mean")], base.note(plotted)
     moving = lines.groupby(["row", "panel", "label"])[["x", "y"]].apply(_moving)
     return moving.reset_index([0, 1, 2]).assign(mark="median", style="line"), MOVING
 

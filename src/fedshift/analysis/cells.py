@@ -1,0 +1,341 @@
+"""Tables: what their columns show of each planned run (fedshift.experiments.column), and the cells made of
+it: methods by axis values and metrics, mean and spread over seeds, beside the published values.
+
+Costs: parameters, state_dict, macs and macs_norm are counted from the run's declaration, on shapes alone; the
+others were measured, and are NaN of a run that is not finished. `up` and `down` are what one client that
+takes part sends and gets in a round; they are NaN where one client holds all images and nothing travels.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fedshift.analysis.clients import last_recorded, leading, left_out
+from fedshift.analysis.collected import ARCHIVE, BESIDE, NUMBERS, SELECT, Collected
+from fedshift.analysis.evaluated import measured
+from fedshift.analysis.published import AVERAGE, flat, printed_cell
+from fedshift.analysis.quantities import choose, curves
+from fedshift.analysis.verdicts import judge
+from fedshift.common.errors import unknown
+from fedshift.common.registry import get
+from fedshift.experiments.axes import NONE
+from fedshift.experiments.column import (
+    COUNTED,
+    REACHED,
+    Column,
+    column,
+    measured_on_clients,
+    quantity,
+    recorded,
+)
+from fedshift.experiments.protocols import Rule
+from fedshift.experiments.schema import METRIC, Experiment, Table
+from fedshift.storage.workspace import Workspace
+
+MEGA = 1e6
+EXACT = 12  # decimals, beyond which a difference is rounding
+Use = Mapping[Any, Any]
+Cell = tuple[Hashable, ...]  # the row's label, then the value on each column axis
+
+
+def sent(runs: pd.DataFrame, way: str) -> pd.Series[float]:
+    """MB that all clients sent (`up`) or got (`down`) in a whole run, by rows of Collected.runs; NaN where
+    one client holds all images.
+    """
+    return (runs[f"bytes_{way}"] / MEGA).where(~runs["pooled"].eq(True))
+
+
+def cost(runs: pd.DataFrame, name: str) -> pd.Series[float]:
+    """One of COSTS for rows of Collected.runs."""
+    if name in COUNTED:
+        from fedshift.analysis.layers import counts  # torch, which other costs do not need
+
+        networks = runs["spec"].map(lambda text: json.dumps({**json.loads(text), "seed": 0}))
+        return networks.map(lambda text: counts(text).get(name, math.nan)).astype(float)
+    if name in ("up", "down"):
+        participation = runs["spec"].map(functools.partial(setting, key="federation.participation"))
+        takers = (participation * runs["clients"].str.len()).round().clip(lower=1)
+        values = sent(runs, name) / (runs["rounds"] * takers)
+    else:
+        values = runs[{"seconds": "seconds", "memory": "peak_memory_mb"}[name]]
+    return values.where(runs["state"] == "finished").astype(float)
+
+
+def of_runs(
+    workspace: Workspace, collected: Collected, rule: Rule, table: Table, late: bool = False
+) -> pd.DataFrame:
+    """Keys and one column for each of the table's metrics, NaN where a run has no value; of a layer its
+    parameters.
+
+    rule: which round the quantities are of; late: whether a run that never reaches a value counts as if it
+    did one round after the longest (claims), or has no value (tables). Relative columns compare runs at the
+    same values on all axes; the ratio of seconds is NaN where the two ran on other hardware.
+    """
+    keys, runs = collected.keys, collected.runs
+    rounds = curves(collected, recorded(table.metrics))
+    reported = collected.of_each_run(choose(rounds, keys, rule))
+    frame = runs[keys].copy()
+    for text in table.metrics:
+        own = column(text)
+        if own.kind == "quantity":
+            values = reported[own.name]
+        elif own.kind == "cost":
+            values = cost(runs, own.name)
+        elif own.kind == "recorded":
+            values = last_recorded(workspace, collected, own.name)
+        elif own.kind == "leads":
+            values = leading(collected, own.name, rule)
+        elif own.kind in REACHED:
+            values = _reached(collected, own, rounds, late)
+        elif own.kind == "evaluated":
+            values = measured(workspace, collected, own.name)
+        elif own.kind == "setting":
+            values = runs["spec"].map(functools.partial(setting, key=own.name)).astype(float)
+        else:
+            from fedshift.analysis.layers import layer
+
+            paper, (printed, *_) = collected.experiment.paper, table.printed
+            pieces = [layer(workspace, paper, printed, own.name, spec) for spec in runs["spec"]]
+            values = pd.Series([piece.parameters for piece in pieces], runs.index, dtype=float)
+        frame[text] = _relative(collected, own, values, table.against) if own.relative else values
+    return frame
+
+
+def setting(text: str, key: str) -> float:
+    """The number at a dotted key of a resolved spec (JSON), with the standard values of parameters that it
+    does not set; NaN where there is none, or no number.
+    """
+    value: Any = flat(text).get(key)
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if number else float("nan")
+
+
+def _reached(collected: Collected, own: Column, rounds: pd.DataFrame, late: bool) -> pd.Series[float]:
+    """Rounds, MB sent and got by all clients, or seconds, until a quantity first reaches a value: of bytes
+    and seconds the share of all rounds that the run trained.
+    """
+    name, value = own.threshold
+    lower = get("metrics", quantity(name).metric).better == "lower"
+    hit = rounds[name] <= value if lower else rounds[name] >= value
+    known = rounds.assign(first=rounds["round"].where(hit)).dropna(subset=name)
+    firsts = known.groupby(collected.keys, dropna=False).agg(first=("first", "min"), last=("round", "max"))
+    runs, of = collected.runs, collected.of_each_run(firsts.reset_index())
+    reached = of["first"].astype(float)
+    if late:
+        reached = reached.mask(reached.isna() & of["last"].notna(), of["last"].max() + 1)
+    if own.kind == "rounds_to":
+        return reached
+    sent = (runs["bytes_up"] + runs["bytes_down"]) / MEGA
+    return (runs["seconds"] if own.kind == "seconds_to" else sent) * reached / runs["rounds"]
+
+
+def _relative(collected: Collected, own: Column, values: pd.Series[float], against: str) -> pd.Series[float]:
+    """Values relative to those of the row `against` at the same place on all axes."""
+    axes, runs = collected.keys[1:], collected.runs
+    frame = runs[axes].assign(own=values, hardware=runs["hardware"], every=0)
+    base = frame[runs["method"] == against].rename(columns={"own": "base", "hardware": "beside"})
+    both = frame.merge(base, on=[*axes, "every"], how="left").set_axis(runs.index)
+    if own.relative == "gain":
+        return both["base"] - both["own"]
+    ratio = both["own"] / both["base"]
+    timed = own.name == "seconds" or own.kind == "seconds_to"
+    return ratio.where(both["hardware"] == both["beside"]) if timed else ratio
+
+
+def judged(workspace: Workspace, collected: Collected) -> dict[str, pd.DataFrame]:
+    """The cells of every table of the experiment, with the verdicts on those that stand beside a printed
+    number.
+    """
+    return {
+        name: judge(workspace, collected, cells(workspace, collected, table))
+        for name, table in collected.experiment.tables.items()
+    }
+
+
+def cells(workspace: Workspace, collected: Collected, table: Table) -> pd.DataFrame:
+    """One row per cell: method, the axes in `table.columns`, metric (last, or where they name it); mean, std
+    (percent where the metric is a fraction), seeds, planned; then BESIDE.
+
+    published, published_std, difference, uid: of a paper's number that the cell may be compared with
+    low, high, margin, rule, verdict: fedshift.analysis.verdicts fills them
+    orientation, orientation_std: of a number that it may not be compared with; `differs`: why
+    remark, spread: what a reader must know of the published number
+    fewer: which values of the other axes the cell has, where cells beside it have more of them
+    clients: "2 of 3" where a value is of 2 of 3 clients only
+    archived: how many of the cell's runs are read from the archive
+
+    An adapted row has accuracy and loss on the held-out domain alone. Axes that are not columns are averaged
+    within each seed, then seeds. A seed with a missing run counts in `planned` (how many seeds the cell
+    should have) and not in `seeds`: an average over fewer domains is another quantity. Raises FedshiftError
+    for a column that is no axis of the experiment.
+    """
+    keys, experiment = collected.keys, collected.experiment
+    columns = [axis for axis in table.columns if axis != METRIC]
+    for axis in columns:
+        if axis not in keys[1:]:
+            raise unknown(f"experiments/{experiment.name}.yaml: tables", "axis", axis, keys[1:])
+    rules = [*table.select] or [collected.protocol.select]
+    order = {axis: [*collected.order[axis]] for axis in columns}
+    frame = pd.concat([of_runs(workspace, collected, rule, table).assign(**{SELECT: rule}) for rule in rules])
+    if len(order.get("target", ())) > 1:
+        frame = _with_average(frame)
+        order["target"].append(AVERAGE)
+    frame = frame.melt([*keys, SELECT], [*table.metrics], METRIC)
+    kinds = {metric: column(metric) for metric in table.metrics}
+
+    def of(wanted: Callable[[Column], bool]) -> pd.Series[bool]:
+        """Which values are of columns that are wanted."""
+        return frame[METRIC].isin([metric for metric, own in kinds.items() if wanted(own)])
+
+    # No run can fill a row's gain over itself, nor a setting that its method does not have.
+    itself = of(lambda own: own.relative == "gain") & (frame["method"] == table.against)
+    without = of(lambda own: own.kind == "setting") & frame["value"].isna()
+    unadapted = ~of(_on_domain) & frame["method"].isin([*experiment.adapt])
+    frame = frame[~(itself | without | unadapted)]
+    order |= {"method": experiment.rows, SELECT: rules, METRIC: [*table.metrics]}
+    columns += [SELECT] * bool(table.select)
+    for name, categories in order.items():
+        frame[name] = pd.Categorical(frame[name], categories)
+    place = table.columns.index(METRIC) if METRIC in table.columns else len(columns)
+    by = ["method", *columns[:place], METRIC, *columns[place:]]
+    seed = [axis for axis in keys if axis == "seed"]
+    within = frame.groupby([*by, *seed], observed=True)["value"].mean(skipna=False)  # NaN where a run is
+    groups = within.groupby(by, observed=True)
+    seeds = groups.count()
+    varies = ~seeds.index.get_level_values(METRIC).isin([name for name, own in kinds.items() if own.declared])
+    std = groups.std(ddof=collected.protocol.ddof).where((seeds > 1) & varies)
+    result = pd.DataFrame(dict(zip(NUMBERS, (groups.mean(), std, seeds, groups.size()), strict=True)))
+    return _beside(workspace, collected, table, result.reset_index(), columns)
+
+
+def _with_average(frame: pd.DataFrame) -> pd.DataFrame:
+    """With each row that holds out a domain once more, for the average over these."""
+    return pd.concat([frame, frame[frame["target"] != NONE].assign(target=AVERAGE)])
+
+
+def _on_domain(own: Column) -> bool:
+    """Whether an adapted row has values of a column: what is recorded on the held-out domain."""
+    metric, how = quantity(own.name) if own.kind == "quantity" else ("", "")
+    return how == "ood" and bool(get("metrics", metric).recorded)
+
+
+def _beside(
+    workspace: Workspace, collected: Collected, table: Table, result: pd.DataFrame, columns: list[str]
+) -> pd.DataFrame:
+    """The cells, each with the paper's number and the remarks on it."""
+    experiment, protocol, runs = collected.experiment, collected.protocol, collected.runs
+    axes = [column for column in columns if column != SELECT]
+    lacking = marked(runs[collected.keys].fillna(NONE).to_dict("records"), axes)
+    few = functools.cache(functools.partial(left_out, collected))
+    each = runs[["method", *axes, "spec", "adaptation", "source"]]
+    each = _with_average(each) if "target" in axes else each
+    # places of a cell's runs in `each`
+    of_cells: dict[Any, NDArray[np.intp]] = dict(each.groupby(["method", *axes]).indices)  # type: ignore[arg-type]
+    archived = (each["source"] == ARCHIVE).to_numpy(bool)
+
+    def averaged(values: Sequence[Any], method: str) -> NDArray[np.intp]:
+        return of_cells.get((method, *values) if values else method, np.array([], np.intp))
+
+    def runs_of(values: Sequence[Any], method: str) -> pd.DataFrame:
+        return each.take(averaged(values, method))
+
+    rows = []
+    for cell in result.to_dict("records"):
+        method, metric, rule = cell["method"], cell["metric"], cell.get(SELECT, protocol.select)
+        values = {axis: cell[axis] for axis in axes}
+        at = [*values.values()]
+        own, row = averaged(at, method), dict[str, Any].fromkeys(BESIDE)
+        row |= {"fewer": lacking.get((method, *at)), "archived": archived[own].sum()}
+        if of_clients := measured_on_clients(metric):
+            row["clients"] = ", ".join(filter(None, few(of_clients, rule)[each.index[own]].unique()))
+        place = method, values, metric
+        of_column = functools.partial(runs_of, at)
+        printed, differs = printed_cell(workspace, experiment, protocol, table, place, of_column)
+        if printed and rule == protocol.select:
+            row |= {"remark": printed.remark, "spread": printed.spread, "differs": "; ".join(differs)}
+            if differs:
+                row |= {"orientation": printed.value, "orientation_std": printed.std}
+            else:
+                row |= {"published": printed.value, "published_std": printed.std, "uid": printed.uid}
+                row["difference"] = round(cell["mean"] - printed.judged, EXACT)
+        if column(metric).kind == "layer":
+            row |= _layer(workspace, collected, table, metric, of_column(method))
+        rows.append(row)
+    beside = pd.DataFrame(rows, columns=[*BESIDE], index=result.index)
+    words = [name for name, kind in BESIDE.items() if kind is str]
+    return pd.concat([result, beside.fillna(dict.fromkeys(words, "")).astype(BESIDE)], axis=1)
+
+
+def _layer(
+    workspace: Workspace, collected: Collected, table: Table, metric: str, runs: pd.DataFrame
+) -> dict[str, Any]:
+    """A layer in words, ours and the paper's; of runs with several networks all that they have there."""
+    from fedshift.analysis.layers import layer, printed_layer
+
+    paper, (printed, *_) = collected.experiment.paper, table.printed
+    name = column(metric).name
+    ours = dict.fromkeys(layer(workspace, paper, printed, name, spec).text for spec in runs["spec"])
+    theirs = printed_layer(workspace, paper, printed, f"layer{name.partition('.')[2]}")
+    return {"text": " or ".join(ours), "published_text": theirs}
+
+
+def marked(uses: Sequence[Use], columns: Sequence[str]) -> dict[Cell, str]:
+    """The cells of a table that are to be marked, with what each has: "epochs 2 of 1, 2".
+
+    uses: `method` and the value on each axis of all planned runs; columns: the axes that the table has as
+    columns. A table by target has an average over targets, too.
+    """
+    axes = [axis for axis in dict.fromkeys(axis for use in uses for axis in use) if axis != "method"]
+    averaged = [axis for axis in axes if axis not in columns]
+    cells = _fewer(uses, columns, averaged)
+    if "target" in columns:
+        place, rest = columns.index("target"), [column for column in columns if column != "target"]
+        held_out = [use for use in uses if use.get("target", NONE) != NONE]
+        for (label, *values), missing in _fewer(held_out, rest, [*averaged, "target"]).items():
+            cells[(label, *values[:place], AVERAGE, *values[place:])] = missing
+    return cells
+
+
+def warnings(experiment: Experiment, uses: Sequence[Use]) -> list[str]:
+    """What `fedshift plan` says of tables with such cells, a line for each row and reason."""
+    lines = (
+        f"{experiment.name}, table '{name}': '{cell[0]}' is a mean over {missing}; the table marks it."
+        for name, table in experiment.tables.items()
+        for cell, missing in marked(uses, [axis for axis in table.columns if axis != METRIC]).items()
+    )
+    return [*dict.fromkeys(lines)]
+
+
+def _fewer(uses: Iterable[Use], columns: Sequence[str], averaged: Sequence[str]) -> dict[Cell, str]:
+    """The cells that lack points on the averaged axes which another row has in the same column."""
+    met: defaultdict[Cell, set[Cell]] = defaultdict(set)
+    possible: defaultdict[Cell, set[Cell]] = defaultdict(set)
+    for use in uses:
+        column, point = (tuple(use.get(axis, NONE) for axis in axes) for axes in (columns, averaged))
+        met[(use["method"], *column)].add(point)
+        possible[column].add(point)
+    fewer = {}
+    for cell, own in met.items():
+        if len(own) == len(whole := possible[cell[1:]]):
+            continue
+        parts = []
+        for place, axis in enumerate(averaged):
+            ours, all_of = ({point[place] for point in points} for points in (own, whole))
+            if len(ours) < len(all_of):
+                parts.append(f"{axis} {_listed(ours)} of {_listed(all_of)}")
+        fewer[cell] = "; ".join(parts) or f"not all combinations of {' and '.join(averaged)}"
+    return fewer
+
+
+def _listed(values: Iterable[Any]) -> str:
+    """Numbers ascending, then words."""
+    return ", ".join(map(str, sorted(values, key=lambda value: (isinstance(value, str), value))))
