@@ -1,7 +1,6 @@
 """What `fedshift new` writes is whole: in a scratch copy of the checkout, its tests pass at once."""
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,9 +10,9 @@ import pytest
 from fedshift.cli.new import KINDS
 from fedshift.skeletons import SKELETONS
 from tests.conftest import ROOT
+from tests.documents import copied
 from tests.verbs import done, fedshift, refused
 
-COPIED = ("src", "tests", "reference", "experiments", "examples")
 TESTS = {
     "method": [
         "tests/methods/test_mine.py",
@@ -26,15 +25,6 @@ TESTS = {
     "metric": ["tests/analysis/test_metrics.py"],
     "figure": ["tests/analysis/figures/test_mine.py"],
 }
-
-
-def copied(root: Path) -> Path:
-    """A copy of the checkout's sources and tests."""
-    for name in COPIED:
-        shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-    for name in ("pyproject.toml", "params.yaml"):
-        shutil.copy(ROOT / name, root)
-    return root
 
 
 def python(root: Path, *arguments: str) -> str:
@@ -84,12 +74,15 @@ def test_every_kind_has_one() -> None:
 
 
 def test_what_is_there_is_left_alone(project: Path) -> None:
-    refused(fedshift(project, "new", "method", "fedavg"), "'fedavg' is there already")
-    refused(fedshift(project, "new", "method", "Mine"), "'Mine' cannot be a name")
-    for word in ("class", "none", "base"):
-        refused(
-            fedshift(project, "new", "method", word), f"'{word}' cannot be a name", "No keyword of Python"
-        )
-    refused(fedshift(project, "new", "method", "mine"), "no checkout of fedshift", "examples/README.md")
-    refused(fedshift(project, "new", "experiment", "demo"), "is there already")
+    for kind, name, *said in (
+        ("method", "fedavg", "'fedavg' is there already"),
+        ("method", "Mine", "'Mine' cannot be a name"),
+        *(
+            ("method", word, f"'{word}' cannot be a name", "No keyword of Python")
+            for word in ("class", "none", "base")
+        ),
+        ("method", "mine", "no checkout of fedshift", "examples/README.md"),
+        ("experiment", "demo", "is there already"),
+    ):
+        refused(fedshift(project, "new", kind, name), *said)
     assert not (project / "src").exists()

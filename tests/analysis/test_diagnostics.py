@@ -1,5 +1,6 @@
 """The reader of diagnostics: a run's, an experiment's, by name; what has none has no rows."""
 
+import itertools
 import re
 from pathlib import Path
 
@@ -29,9 +30,8 @@ def record(directory: Path, scale: float) -> RunDirectory:
 @pytest.fixture
 def two(project: Project) -> Project:
     """Seeds 0 and 1 of mine, of which both recorded; fedavg, which does not; a run that has not finished."""
-    project.declare(
-        methods={"mine": {"method": {"name": "fedprox"}}, "fedavg": None}, axes={"seed": [0, 1, 2]}
-    )
+    rows = {"mine": {"method": {"name": "fedprox"}}, "fedavg": None}
+    project.declare(methods=rows, axes={"seed": [0, 1, 2]})
     for seed in (0, 1):
         record(project.add("mine", {1: accuracy((0.5, 0.5))}, method="fedprox", seed=seed), 1 + seed)
         project.add("fedavg", {1: accuracy((0.5, 0.5))}, seed=seed)
@@ -40,10 +40,10 @@ def two(project: Project) -> Project:
     return project
 
 
-def test_of_a_run(project: Project) -> None:
-    directory = project.workspace.root / "run"
-    directory.mkdir()
-    frame = diagnostics(project.workspace, record(directory, 1.0))
+def test_of_a_run_and_of_an_experiment(two: Project) -> None:
+    run = two.workspace.root / "run"
+    run.mkdir()
+    frame = diagnostics(two.workspace, record(run, 1.0))
     assert list(frame) == COLUMNS
     assert frame.values.tolist() == [
         row
@@ -53,31 +53,21 @@ def test_of_a_run(project: Project) -> None:
             [t, 0, "agreement", 0, 1], [t, 0, "agreement", 2, 0.5], [t, 2, "agreement", 0, 0.5], [t, 2, "agreement", 2, 1],
         )
     ]  # fmt: skip
-    assert diagnostics(project.workspace, RunDirectory(directory), "drift").equals(
-        frame[frame["name"] == "drift"].reset_index(drop=True)
-    )
-
-
-def test_of_an_experiment(two: Project) -> None:
-    frame = diagnostics(two.workspace, two.name, "drift")
-    assert list(frame) == ["method", "seed", *COLUMNS]
-    assert frame.values.tolist() == [
-        ["mine", seed, t, k, "drift", 0, (1 + seed) * t * (1 + k)]
-        for seed in (0, 1)
-        for t in (1, 2)
-        for k in (0, 2)
+    drift = frame[frame["name"] == "drift"].reset_index(drop=True)
+    assert diagnostics(two.workspace, RunDirectory(run), "drift").equals(drift)
+    every = diagnostics(two.workspace, two.name, "drift")
+    assert list(every) == ["method", "seed", *COLUMNS]
+    places = itertools.product((0, 1), (1, 2), (0, 2))
+    assert every.values.tolist() == [
+        ["mine", seed, t, k, "drift", 0, (1 + seed) * t * (1 + k)] for seed, t, k in places
     ]
-    assert len(diagnostics(two.workspace, two.name)) == 3 * len(frame)
+    assert len(diagnostics(two.workspace, two.name)) == 3 * len(every)
 
 
-def test_what_was_not_collected_is_refused(project: Project) -> None:
+def test_without_any_there_is_an_empty_frame_of_what_was_collected(project: Project) -> None:
     project.declare(methods={"fedavg": None}, axes={"seed": [0]})
     with pytest.raises(FedshiftError, match="have not been collected"):
         diagnostics(project.workspace, project.name)
-
-
-def test_without_any_there_is_an_empty_frame(project: Project) -> None:
-    project.declare(methods={"fedavg": None}, axes={"seed": [0]})
     project.add("fedavg", {1: accuracy((0.5, 0.5))}, seed=0)
     project.collect()
     frame = diagnostics(project.workspace, project.name)

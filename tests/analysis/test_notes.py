@@ -1,72 +1,75 @@
-"""Notes below tables: policies, mixtures, code, and what columns mean."""
+"""Notes below tables: policies, mixtures, code, and classes that a domain lacks."""
 
-from fedshift.analysis import tables
+import itertools
+from pathlib import Path
+from typing import Any
+
 from fedshift.analysis.notes import notes
 
-from .conftest import Project, accuracy
+from .conftest import Project, accuracy, changed
+
+HALF = {1: accuracy((0.5, 0.5))}
+ROWS = [*itertools.product(("fedavg", "fedbn"), (0, 1))]
+
+
+def two_rows(project: Project, **second: Any) -> list[Path]:
+    """FedAvg and FedBN with two seeds each; second: what is particular to FedBN's second seed."""
+    project.declare(methods={"fedavg": None, "fedbn": None}, axes={"seed": [0, 1]}, tables={"t": {}})
+    return [
+        project.add(row, HALF, seed=seed, **(second if (row, seed) == ROWS[-1] else {})) for row, seed in ROWS
+    ]
+
+
+def noted(project: Project, words: str) -> str:
+    (line,) = (line for line in notes(project.collect()) if words in line)
+    return line
 
 
 def test_footnotes_name_policies_and_mixtures(project: Project) -> None:
-    project.declare(
-        methods={"fedavg": None, "fedbn": None}, axes={"seed": [0, 1]}, tables={"t": {"metrics": ["id"]}}
-    )
+    project.declare(methods={"fedavg": None, "fedbn": None}, axes={"seed": [0, 1]}, tables={"t": {}})
+    own = {"bn": "local", "stage": "post_train", "model": "personal"}
     for seed, device in enumerate(("cpu", "H200")):
-        project.add("fedavg", {0: accuracy((0.5, 0.5))}, device=device, seed=seed)
-        project.add(
-            "fedbn",
-            {0: accuracy((0.5, 0.5))},
-            bn="local",
-            stage="post_train",
-            model="personal",
-            seed=seed,
-        )
-    text = tables.write(project.workspace, project.collect()).with_suffix(".md").read_text()
+        project.add("fedavg", HALF, device=device, seed=seed)
+        project.add("fedbn", HALF, seed=seed, **own)  # type: ignore[arg-type]
+    text = project.page(project.collect())
     assert "- Ours, not a paper's" in text  # the protocol's own note
-    assert "Clients weighed in the average: by training images." in text
     assert "Batch-norm statistics: averaged like weights (fedavg); kept by each client (fedbn)." in text
-    assert (
-        "Evaluated: global model after aggregation (fedavg); personal model after local training (fedbn)."
-        in text
-    )
+    said = "global model after aggregation (fedavg); personal model after local training (fedbn)."
+    assert f"Evaluated: {said}" in text
     assert "Mixed hardware: cpu, AVX2, threads: 1 (fedavg, fedbn); H200 (fedavg)." in text
 
 
 def test_images_in_several_states_are_told_by_method(project: Project) -> None:
-    project.declare(methods={"fedavg": None, "fedbn": None}, axes={"seed": [0, 1]}, tables={"t": {}})
-    for label, seed in (("fedavg", 0), ("fedavg", 1), ("fedbn", 0)):
-        project.add(label, {1: accuracy((0.5, 0.5))}, seed=seed)
-    assert "Mixed images" not in "".join(notes(project.collect()))
-    project.add("fedbn", {1: accuracy((0.5, 0.5))}, seed=1, images="0ther5")
-    (line,) = (line for line in notes(project.collect()) if line.startswith("Mixed images"))
-    assert line == (
-        "Mixed images: digits original at 32 px come in 2 states, by other files or decoded otherwise: "
-        "1ma9e5 (fedavg, fedbn); 0ther5 (fedbn)."
-    )
+    two_rows(project, images="0ther5")
+    assert noted(project, "Mixed images").endswith(": 1ma9e5 (fedavg, fedbn); 0ther5 (fedbn).")
 
 
 def test_how_clients_are_weighed_is_told_by_method(project: Project) -> None:
     uniform = {"method": {"name": "fedavg"}, "federation": {"weights": "uniform"}}
     rows = {"fedavg": None, "uniform": uniform, "scaffold": None, "fdse": None}
     project.declare(methods=rows, axes={"seed": [0]}, tables={"t": {}})
-    collected = project.add_all({1: accuracy((0.5, 0.5))})
-    (line,) = (line for line in notes(collected) if line.startswith("Clients weighed"))
-    assert line == (
+    project.add_all(HALF)
+    assert noted(project, "Clients weighed") == (
         "Clients weighed in the average: by training images (fedavg); each alike, whatever its images "
         "(uniform, scaffold); by a rule of the method's own (fdse)."
     )
 
 
 def test_runs_of_a_changed_method_are_named_and_counted(project: Project) -> None:
-    project.declare(methods={"fedavg": None, "fedbn": None}, axes={"seed": [0, 1]}, tables={"t": {}})
-    for label, seed in (("fedavg", 0), ("fedavg", 1), ("fedbn", 0), ("fedbn", 1)):
-        project.add(label, {1: accuracy((0.5, 0.5))}, seed=seed)
-    assert "has changed" not in "".join(notes(project.collect()))
-    of_earlier = project.workspace.run_at(project.runs[1].directory)
-    summary = of_earlier.summary() or {}
-    of_earlier.finish({key: value for key, value in summary.items() if key != "method_code"})
+    """Of two of FedAvg one was trained by an earlier version, which did not record its code."""
+    _, earlier, *_ = two_rows(project)
+    told = "".join(notes(project.collect()))
+    assert "has changed" not in told and "Mixed images" not in told
+    changed(earlier, method_code=None)
     project.runs[:2] = [run._replace(code="0ther001") for run in project.runs[:2]]
-    (line,) = (line for line in notes(project.collect()) if "has changed" in line)
-    assert line.startswith(
-        "The file of the method or model has changed since 1 of 4 runs were trained: fedavg (1)."
-    )
-    assert "fedshift plan --retrain-changed" in line
+    line = noted(project, "has changed")
+    said = "The file of the method or model has changed since 1 of 4 runs were trained: fedavg (1)."
+    assert line.startswith(said) and "fedshift plan --retrain-changed" in line
+
+
+def test_a_class_that_a_domain_lacks_is_noted(project: Project) -> None:
+    many = [f"class{number}" for number in range(50)]
+    for run in two_rows(project):
+        changed(run, absent={"Rural": ["effusion"], "Coast": many})
+    note = noted(project, "Rural")
+    assert "Rural (effusion)" in note and "class0" in note and "class49" not in note and "40 more" in note

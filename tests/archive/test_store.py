@@ -30,17 +30,11 @@ def trained_elsewhere(workspace: Workspace, archived: Archived) -> Archived:
     return other
 
 
-def test_a_run_is_archived_once(here: Workspace, archived: Archived) -> None:
-    before = archived.path.stat().st_mtime_ns
-    assert store.add(here, run_of(here, "fedbn")) == (None, [])
-    assert archived.path.stat().st_mtime_ns == before
-    assert [one.path for one in store.files(here)] == [archived.path]
-
-
-def test_machines_stand_side_by_side(here: Workspace, archived: Archived) -> None:
-    other = trained_elsewhere(here, archived)
+def test_a_run_is_archived_once_and_machines_stand_side_by_side(here: Workspace, archived: Archived) -> None:
+    other, before = trained_elsewhere(here, archived), archived.path.stat().st_mtime_ns
     assert store.superseded(store.files(here)) == []
     assert store.add(here, run_of(here, "fedbn")) == (None, [])
+    assert archived.path.stat().st_mtime_ns == before
     found = store.of_run(here, archived.index.run)
     assert {one.path for one in found} == {archived.path, other.path}
     model = f" ({other.machine.model})" * bool(other.machine.model)  # where the system tells it
