@@ -13,16 +13,12 @@ from typing import Any
 
 import pandas as pd
 import pytest
-import torch
 
-from examples.convmixer import ConvMixer
 from examples.fedavgm import FedAvgM
 from fedshift import identity
-from fedshift.common.errors import FedshiftError
-from fedshift.federation.cost import macs_per_image
 from fedshift.spec.block import params
 from fedshift.testing.contract import MethodContract, ServerRuleContract
-from fedshift.testing.toys import finish, method, quadratics, small, spec, trained
+from fedshift.testing.toys import finish, quadratics
 from tests.conftest import ROOT
 from tests.workflow.checkout import Checkout, tiny
 
@@ -186,36 +182,6 @@ def test_three_rounds_by_hand() -> None:
     federation = finish(quadratics(fedavgm(0.5), [1.0, 2.0], [0.0, 3.0], 1.0, 0.1, 1, 3))
     assert federation.server.slot.v.tolist() == pytest.approx([-0.198375], abs=1e-12)
     assert federation.server.row.tolist() == pytest.approx([1.550875], abs=1e-12)
-
-
-@pytest.mark.parametrize("participation", [1.0, 0.67])
-def test_momentum_0_is_fedavg_bit_for_bit(participation: float) -> None:
-    run = spec(local={"momentum": 0.9}, federation={"rounds": 2, "participation": participation})
-    plain = finish(small(run, method("fedavg"))).server.row
-    assert finish(small(run, fedavgm(0.0))).server.row.view(torch.int32).equal(plain.view(torch.int32))
-    assert not finish(small(run, fedavgm(0.1))).server.row.equal(plain)
-
-
-def test_parameters_take_the_step_and_statistics_are_averaged(monkeypatch: pytest.MonkeyPatch) -> None:
-    federation = small(spec(federation={"rounds": 2, "weights": "uniform"}), fedavgm(0.5))
-    W, B = federation.layout.W, federation.layout.B
-    start = federation.server.row.clone()
-    rows = [row for _, row in trained(federation, monkeypatch)]
-    first, second = (torch.stack(rows[i : i + 3]).mean(0) for i in (0, 3))
-    v = (start - first)[W]
-    v = 0.5 * v + (first - second)[W]
-    assert federation.server.row[W].tolist() == pytest.approx((first[W] - v).tolist(), abs=1e-6)
-    assert federation.server.row[B].tolist() == pytest.approx(second[B].tolist(), abs=1e-6)
-
-
-def test_the_network_has_the_size_that_its_file_tells() -> None:
-    with torch.device("meta"):
-        model, small_one = ConvMixer(10, 32), ConvMixer(10, 16, width=8, depth=2, kernel=3)
-    assert sum(p.numel() for p in model.parameters()) == 54_634
-    assert macs_per_image(model, 32) == 3_269_568
-    assert list(small_one.stages) == ["stem", "stage1", "stage2"]
-    with pytest.raises(FedshiftError, match="width, depth and kernel must be 1 or more"):
-        params(ConvMixer, {"depth": 0})
 
 
 def test_a_plugin_with_a_name_of_ours_is_refused(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Notes below tables: policies, mixtures, code, and classes that a domain lacks."""
+"""Notes below tables that no archived run has: mixed images, changed code, classes that a domain lacks."""
 
 import itertools
 from pathlib import Path
@@ -25,34 +25,9 @@ def noted(project: Project, words: str) -> str:
     return line
 
 
-def test_footnotes_name_policies_and_mixtures(project: Project) -> None:
-    project.declare(methods={"fedavg": None, "fedbn": None}, axes={"seed": [0, 1]}, tables={"t": {}})
-    own = {"bn": "local", "stage": "post_train", "model": "personal"}
-    for seed, device in enumerate(("cpu", "H200")):
-        project.add("fedavg", HALF, device=device, seed=seed)
-        project.add("fedbn", HALF, seed=seed, **own)  # type: ignore[arg-type]
-    text = project.page(project.collect())
-    assert "- Ours, not a paper's" in text  # the protocol's own note
-    assert "Batch-norm statistics: averaged like weights (fedavg); kept by each client (fedbn)." in text
-    said = "global model after aggregation (fedavg); personal model after local training (fedbn)."
-    assert f"Evaluated: {said}" in text
-    assert "Mixed hardware: cpu, AVX2, threads: 1 (fedavg, fedbn); H200 (fedavg)." in text
-
-
 def test_images_in_several_states_are_told_by_method(project: Project) -> None:
     two_rows(project, images="0ther5")
     assert noted(project, "Mixed images").endswith(": 1ma9e5 (fedavg, fedbn); 0ther5 (fedbn).")
-
-
-def test_how_clients_are_weighed_is_told_by_method(project: Project) -> None:
-    uniform = {"method": {"name": "fedavg"}, "federation": {"weights": "uniform"}}
-    rows = {"fedavg": None, "uniform": uniform, "scaffold": None, "fdse": None}
-    project.declare(methods=rows, axes={"seed": [0]}, tables={"t": {}})
-    project.add_all(HALF)
-    assert noted(project, "Clients weighed") == (
-        "Clients weighed in the average: by training images (fedavg); each alike, whatever its images "
-        "(uniform, scaffold); by a rule of the method's own (fdse)."
-    )
 
 
 def test_runs_of_a_changed_method_are_named_and_counted(project: Project) -> None:

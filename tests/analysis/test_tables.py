@@ -1,7 +1,6 @@
 """Cells of tables: exact means and spreads, their order, means over fewer values, marks."""
 
 import math
-import re
 from typing import Any
 
 import pandas as pd
@@ -13,7 +12,7 @@ from fedshift.analysis.page import blocks
 from fedshift.analysis.uneven import AVERAGE, marked
 from fedshift.common.errors import FedshiftError
 
-from .conftest import Project, accuracy, domains_per_client
+from .conftest import Project, accuracy
 
 VALUES = {("a", 0): (0.50, 0.30), ("a", 1): (0.60, 0.40), ("b", 0): (0.70, 0.20), ("b", 1): (0.90, 0.10)}
 
@@ -42,12 +41,6 @@ def test_seeds_are_averaged_last(project: Project) -> None:
         project.shown(collected, columns=["targt"])
 
 
-def test_the_protocol_gives_the_spread(project: Project) -> None:
-    """FDSE divides by n."""
-    cells = project.shown(two_by_two(project, protocol="fdse"), metrics=["id"])
-    assert cells["std"].tolist() == [pytest.approx(7.5)]
-
-
 def test_the_average_is_over_held_out_domains(project: Project) -> None:
     project.declare(methods={"fedavg": None}, axes={"target": [None, "a", "b"]}, tables={"t": {}})
     for target, ood in (("none", None), ("a", 0.2), ("b", 0.4)):
@@ -65,23 +58,6 @@ def test_a_seed_that_lacks_a_run_is_left_out_and_marked(project: Project) -> Non
     assert cells["std"].isna().tolist() == [False, True, True]
     text = project.page(collected)
     assert "60.0 (1/2)" in text and "1 of 4 runs are not finished" in text
-
-
-def test_rows_and_columns_come_in_the_order_of_the_file(project: Project) -> None:
-    """A first row that has the last value alone brought it to the front: hFedF's Table 2 had d = 3, 1, 2."""
-    project.declare(
-        methods={"scaffold": None, "central": None},
-        axes={"d": domains_per_client(2, 3, 1), "target": "all", "seed": [0]},
-        only={"scaffold": {"d": [1], "target": ["outline"]}},
-        tables={"t": {"columns": ["d", "target"], "metrics": ["ood"]}},
-        spec={"partition": {"scheme": "domains_per_client"}},
-    )
-    collected = project.add_all({1: accuracy((0.5, 0.5), ood=0.4)})
-    cells = project.shown(collected)
-    assert [*cells["method"].unique()] == ["scaffold", "central"]
-    assert [*cells["d"].cat.categories] == [2, 3, 1]
-    assert [*cells["target"].cat.categories] == ["plain", "ink", "texture", "outline", "Average"]
-    assert re.findall(r"\*\*d = (\d)\*\*", project.page(collected)) == ["2", "3", "1"]
 
 
 # ---- means over fewer values than beside them

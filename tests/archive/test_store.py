@@ -88,15 +88,6 @@ def test_a_file_of_an_earlier_version_is_read_listed_and_found_by_its_digest(
     assert store.of_run(here, old.index.run)[0].path == new.path
 
 
-def test_a_run_of_an_earlier_version_is_archived_under_its_name(here: Workspace, archived: Archived) -> None:
-    run = run_of(here, "fedbn")
-    run.path.rename(run.path.with_name(f"{run.digest}-0dd00001"))
-    archived.path.unlink()
-    new, _ = store.add(here, here.run(here.name_of(run)))
-    assert new and new.path.name.startswith(f"{run.digest}-0dd00001-")
-    check(here, file.read(new.path))
-
-
 def git(root: Path, *words: str) -> str:
     options = ["-c", "user.name=x", "-c", "user.email=x@y", "-c", "init.defaultBranch=main"]
     done = subprocess.run(["git", *options, *words], cwd=root, capture_output=True, text=True)

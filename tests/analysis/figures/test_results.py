@@ -99,28 +99,8 @@ def differences(project: Project, seeds: int, without: tuple[str, str, int] | No
     return Differences(Differences.Params()).plot(project.workspace, collected)
 
 
-def test_a_difference_is_paired_by_seed_and_the_best_mean_is_on_top(project: Project) -> None:
-    """What all methods have in common in a seed is no difference; two seeds span 10 to 12 points."""
-    plot = differences(project, 2)
-    values = plot.frame.set_index(["label", "y"])
-    far, near = values.loc["far"], values.loc["near"]
-    assert far["x"].round(6).to_dict() == {"ditto": 11.0, "fedbn": -1.0}
-    assert near["x"].round(6).to_dict() == {"ditto": 2.0, "fedbn": -5.0}
-    assert (far.loc["ditto", "low"], far.loc["ditto", "high"]) == (pytest.approx(10), pytest.approx(12))
-    assert values.loc["mean"]["x"].round(6).to_dict() == {"ditto": 6.5, "fedbn": -3.0}
-    (axes,) = draw.draw(plot, "A toy").axes
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["ditto", "fedbn"]
-
-
-def test_three_seeds_have_a_standard_deviation(project: Project) -> None:
-    values = differences(project, 3).frame.set_index(["label", "y"]).loc[("far", "ditto")].squeeze()
-    ddof = project.collect().protocol.ddof
-    std = (8 / (3 - ddof)) ** 0.5  # of 10, 12 and 14
-    assert (values["low"], values["high"]) == (pytest.approx(12 - std), pytest.approx(12 + std))
-
-
 def test_a_domain_with_two_seeds_beside_three_has_no_line(project: Project) -> None:
-    """It was differences from the lower to the higher, and noted as a standard deviation."""
+    """It was drawn from the lower to the higher, and noted as a standard deviation."""
     plot = differences(project, 3, without=("ditto", "near", 2))
     values = plot.frame.set_index(["label", "y"])
     assert values.loc[[("near", "ditto")], "low"].isna().all()
@@ -145,28 +125,6 @@ def of_claims(project: Project, values: dict[tuple[Any, ...], float | None], **d
     return Claims(Claims.Params()).plot(project.workspace, found)
 
 
-def test_claims_are_drawn_where_an_experiment_tests_some(project: Project) -> None:
-    """Three seeds: hFedF is 3, 2 and 4 points above FedAvg on each of four domains, and as far below FedProx."""
-    claims = ONE | {"HF-C05.1": {"metric": "id", "rows": {"FedAvg": "fedprox"}}}
-    bases = {"art_painting": 0.5, "cartoon": 0.7, "photo": 0.6, "sketch": 0.4}
-    signs, points = {"hfedf": 0, "fedavg": -1, "fedprox": 1}, (3, 2, 4)
-    values: dict[tuple[Any, ...], float | None] = {
-        (method, target, seed): bases[target] + signs[method] * points[seed] / 100
-        for method, target, seed in itertools.product(signs, bases, (0, 1, 2))
-    }
-    plot = of_claims(project, values, protocol="hfedf", spec={"data": {"dataset": "pacs"}}, claims=claims)
-    found = plot.frame.set_index(["y", "mark"]).sort_index()
-    first, second = "HF-C04.1: hfedf > fedavg, ood", "HF-C05.1: hfedf > fedprox, id"
-    assert plot.axes[0].names == [first, second]
-    assert found.loc[[(first, "mean"), (second, "mean")], "label"].tolist() == ["as published", "against"]
-    assert found.loc[(first, "seed"), "x"].tolist() == pytest.approx([3, 2, 4])
-    assert found.loc[(first, "printed"), "x"] == pytest.approx(54.6 - 51.3)
-    # rows (0, 0, 0), (-3, -2, -4), (3, 2, 4) leave a variance of 1, 4 degrees of freedom
-    half = 2.776445 * (2 / 3) ** 0.5
-    mean = found.loc[[(first, "mean"), (second, "mean")], ["x", "low", "high"]].to_numpy().ravel()
-    assert mean.tolist() == pytest.approx([3, 3 - half, 3 + half, -3, -3 - half, -3 + half])
-
-
 def test_an_interval_that_is_too_long_is_cut_with_an_arrow(project: Project) -> None:
     """Two seeds: +8 and -2 make +3 [-60.5, +66.5], and the axis ends at 1.6 times 8."""
     seeds = {"hfedf": (0.5, 0.5), "fedavg": (0.42, 0.52)}
@@ -178,22 +136,6 @@ def test_an_interval_that_is_too_long_is_cut_with_an_arrow(project: Project) -> 
     assert axes.get_xlim() == pytest.approx((-12.8, 12.8))
     arrows = {line.get_marker(): line.get_xdata() for line in axes.get_lines() if line.get_marker() in "<>"}
     assert (arrows["<"].tolist(), arrows[">"].tolist()) == ([pytest.approx(-12.8)], [pytest.approx(12.8)])
-
-
-def test_claims_without_a_finished_run_are_named_and_empty_or_counted_beside_those_that_have_some(
-    project: Project,
-) -> None:
-    name = "HF-C04.1: hfedf > fedavg, ood"
-    plot = of_claims(project, {("hfedf", "a", 0): None, ("fedavg", "a", 0): None, ("fedprox", "a", 0): 0.5})
-    assert plot.axes[0].names == [name]
-    (axes,) = draw.draw(plot, "A toy").axes
-    assert [label.get_text() for label in axes.get_yticklabels()] == [name]
-    project.runs, project.cells = [], []
-    claims = ONE | {"HF-C05.1": {"metric": "ood", "rows": {"FedAvg": "fedprox"}}}
-    accuracies = {"hfedf": 0.6, "fedavg": 0.5, "fedprox": None}
-    values = {(method, "a", seed): value for method, value in accuracies.items() for seed in (1, 2)}
-    plot = of_claims(project, values, claims=claims)
-    assert plot.axes[0].names == [name] and "not shown: 1 without runs" in plot.note
 
 
 # ---- reliability: samples by confidence, right and wrong, of the reported round and the right sets

@@ -1,13 +1,11 @@
 """A sweep: which values are averaged, and what is drawn around them."""
 
-import itertools
 from typing import Any
 
 import pandas as pd
 import pytest
 
 from fedshift.analysis.collected import Collected
-from fedshift.analysis.figures import draw
 from fedshift.analysis.figures.base import Plot, table
 from fedshift.analysis.figures.sweep import Sweep
 from fedshift.experiments.expand import expand
@@ -41,16 +39,6 @@ def rows(plot: Plot, **where: Any) -> pd.DataFrame:
     return values
 
 
-def test_means_over_targets_then_seeds_with_a_band_from_three_seeds(project: Project) -> None:
-    plot = sweep(project, toy(project), x="clip", metrics=("ood",))
-    assert draw.draw(plot, "A toy").axes[0].get_xscale() == "log"
-    means = rows(plot, label="fedavg", mark="mean")
-    assert means["x"].tolist() == ["0.1", "1", "10"]
-    assert means["y"].tolist() == pytest.approx([42, 52, 62])  # seeds: 40, 42, 44
-    assert (means["high"] - means["y"]).tolist() == pytest.approx([2, 2, 2])  # their standard deviation
-    assert rows(plot, label="local", mark="mean")["y"].tolist() == pytest.approx([47, 57, 67])
-
-
 def test_a_line_per_target_and_a_panel_per_method(project: Project) -> None:
     plot = sweep(project, toy(project, seeds=1), x="clip", lines="target", metrics=("ood",))
     assert [*plot.frame["panel"].unique()] == ["fedavg", "local"]
@@ -59,15 +47,6 @@ def test_a_line_per_target_and_a_panel_per_method(project: Project) -> None:
     by_target = sweep(project, project.collect(), x="clip", panels="target", metrics=("ood",))
     assert [*by_target.frame["panel"].unique()] == ["held out: a", "held out: b"]
     assert rows(by_target, panel="held out: b", label="fedavg")["y"].tolist() == pytest.approx([50, 60, 70])
-
-
-def test_a_seed_that_lacks_a_run_is_left_out_at_that_value(project: Project) -> None:
-    clips, names = {"key": "local.clip", "values": [1.0, 2.0]}, ("clip", "target", "seed")
-    places = itertools.product(["fedavg"], clips["values"], "ab", (0, 1))
-    values = {place: 0.4 + 0.2 * place[-1] if place[1:] != (2.0, "b", 1) else None for place in places}
-    axes = {"clip": clips, "target": ["a", "b"], "seed": [0, 1]}
-    plot = sweep(project, project.trained(values, names, axes=axes), x="clip", metrics=("ood",))
-    assert rows(plot, mark="mean")["y"].tolist() == pytest.approx([50, 40])
 
 
 @pytest.mark.parametrize(
