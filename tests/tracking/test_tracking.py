@@ -17,7 +17,6 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
 
-import pandas as pd
 import pytest
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -66,10 +65,6 @@ def test_everything_arrives_once_though_the_server_is_down_at_first_and_killed_l
     assert f"{len(runs)} finished, 0 unfinished" in finish(follower)
     there = complete(server.store, project, runs)
     assert all(metric.count("/") == 1 for _, metric, *_ in there)
-    last = {digest: value for digest, metric, _, _, value in there if metric == "acc_final/ood"}
-    frame = pd.read_parquet(project / runs[0].directory / "metrics.parquet").query("split == 'target'")
-    target = frame[frame["round"] == frame["round"].max()].query("metric == 'accuracy'")
-    assert last[runs[0].digest] == target["value"].mean()
     client, half = MlflowClient(server.uri), run_id(server.store, runs[-1])
     client.update_run(half, "RUNNING")
     client.set_tag(half, "rounds", "1")
