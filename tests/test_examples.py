@@ -9,20 +9,16 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import Any
 
 import pandas as pd
 import pytest
-import torch
 
-from examples.convmixer import ConvMixer
 from examples.fedavgm import FedAvgM
 from fedshift import identity
-from fedshift.common.errors import FedshiftError
-from fedshift.federation.cost import macs_per_image
 from fedshift.spec.block import params
 from fedshift.testing.contract import MethodContract, ServerRuleContract
-from fedshift.testing.toys import finish, method, quadratics, small, spec, trained
+from fedshift.testing.toys import finish, quadratics
 from tests.conftest import ROOT
 from tests.workflow.checkout import Checkout, tiny
 
@@ -37,11 +33,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source = shutil.copytree(ROOT / "examples", folder / "source", ignore=ALL_BUT_SOURCES)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-index"]
     target = folder / "installed"
-    done = subprocess.run(
-        [*pip, "--no-deps", "--no-build-isolation", "--target", str(target), str(source)],
-        capture_output=True,
-        text=True,
-    )
+    command = [*pip, "--no-deps", "--no-build-isolation", "--target", str(target), str(source)]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return target
 
@@ -55,23 +48,17 @@ def played(installed: Path, *arguments: str) -> str:
 def python(installed: Path, *arguments: str) -> str:
     """What `python ARGUMENTS` says in the project's root, where the package is installed."""
     environment = os.environ | {"PYTHONPATH": str(installed)}
-    done = subprocess.run(
-        [sys.executable, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True
-    )
+    command = [sys.executable, *arguments]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
 @pytest.mark.slow
 def test_the_suites_test_them_unasked(installed: Path) -> None:
-    suites = (
-        "tests/contract",
-        "tests/models",
-        "tests/federation/test_layout.py",
-        "tests/evaluations/test_contract.py",
-    )
-    chosen = "-k", "fedavgm or convmixer or hardest"
-    said = played(installed, *suites, *chosen)
+    suites = "contract", "models", "federation/test_layout.py", "evaluations/test_contract.py"
+    chosen = (*(f"tests/{suite}" for suite in suites), "-k", "fedavgm or convmixer or hardest")
+    said = played(installed, *chosen)
     passed = re.findall(r"^PASSED (\S+)", said, re.MULTILINE)
     assert re.search(rf"^{len(passed)} passed, \d+ deselected in ", said, re.MULTILINE), said  # none skipped
     assert sum(name.startswith("tests/contract/") and "fedavgm" in name for name in passed) > 10
@@ -102,28 +89,15 @@ def test_what_the_projects_own_pages_list_stays_its_own(installed: Path) -> None
 
 TABLE = "results/tables/demo/table.csv"
 FIGURES = "results/figures/demo"
-ASKED = (
-    "--config",
-    "experiments=[demo]",
-    "--",
-    TABLE,
-    FIGURES,
-)  # as the pages say: for what params.yaml does not list
+ASKED = ("--config", "experiments=[demo]", "--", TABLE, FIGURES)  # for what params.yaml does not list
 
 
 @dataclass(frozen=True)
 class Extended(Checkout):
     """A checkout beside which the package is installed, in `plugins`."""
 
-    def start(
-        self,
-        *arguments: str,
-        profile: str = "profiles/ci",
-        output: int | IO[str] = subprocess.PIPE,
-        **environment: str,
-    ) -> subprocess.Popen[str]:
-        found = {"PYTHONPATH": str(self.root / "plugins")}
-        return super().start(*arguments, profile=profile, output=output, **environment, **found)
+    def start(self, *arguments: str, **given: Any) -> subprocess.Popen[str]:
+        return super().start(*arguments, **given, PYTHONPATH=str(self.root / "plugins"))
 
 
 @pytest.fixture(scope="module")
@@ -163,18 +137,15 @@ def test_its_figure_and_its_evaluation_are_made_and_a_change_of_them_trains_noth
     assert {"gap-True.svg", "gap-True.pdf", "gap-True.png", "gap-True.csv", "curves.svg"} <= files
     found = pd.read_parquet(extended.root / "results" / "metrics" / "demo.evaluated" / "hardest-2.parquet")
     assert {*found["method"]} == {"fedavg", "fedavgm", "convmixer"} and len(found) == 3 * 4 * 2
-    before = extended.append("plugins/hardest.py", "CHANGED = 1\n")
-    again = extended.run("--dry-run", *ASKED)
-    assert "rule evaluate:" in again and "rule train:" not in again
-    (extended.root / "plugins/hardest.py").write_text(before)
-    before = extended.append("plugins/gap.py", "CHANGED = 1\n")
-    again = extended.run("--dry-run", *ASKED)
-    assert "rule figure:" in again and "rule train:" not in again
-    (extended.root / "plugins/gap.py").write_text(before)
-    before = extended.append("experiments/demo.yaml", "notes: [drawn anew]\n")
-    again = extended.run("--dry-run", *ASKED)
-    assert "rule figure:" in again and "rule train:" not in again
-    (extended.root / "experiments/demo.yaml").write_text(before)
+    for file, more, rule in (
+        ("plugins/hardest.py", "CHANGED = 1\n", "evaluate"),
+        ("plugins/gap.py", "CHANGED = 1\n", "figure"),
+        ("experiments/demo.yaml", "notes: [drawn anew]\n", "figure"),
+    ):
+        before = extended.append(file, more)
+        again = extended.run("--dry-run", *ASKED)
+        assert f"rule {rule}:" in again and "rule train:" not in again
+        (extended.root / file).write_text(before)
 
 
 @pytest.mark.slow
@@ -211,36 +182,6 @@ def test_three_rounds_by_hand() -> None:
     federation = finish(quadratics(fedavgm(0.5), [1.0, 2.0], [0.0, 3.0], 1.0, 0.1, 1, 3))
     assert federation.server.slot.v.tolist() == pytest.approx([-0.198375], abs=1e-12)
     assert federation.server.row.tolist() == pytest.approx([1.550875], abs=1e-12)
-
-
-@pytest.mark.parametrize("participation", [1.0, 0.67])
-def test_momentum_0_is_fedavg_bit_for_bit(participation: float) -> None:
-    run = spec(local={"momentum": 0.9}, federation={"rounds": 2, "participation": participation})
-    plain = finish(small(run, method("fedavg"))).server.row
-    assert finish(small(run, fedavgm(0.0))).server.row.view(torch.int32).equal(plain.view(torch.int32))
-    assert not finish(small(run, fedavgm(0.1))).server.row.equal(plain)
-
-
-def test_parameters_take_the_step_and_statistics_are_averaged(monkeypatch: pytest.MonkeyPatch) -> None:
-    federation = small(spec(federation={"rounds": 2, "weights": "uniform"}), fedavgm(0.5))
-    W, B = federation.layout.W, federation.layout.B
-    start = federation.server.row.clone()
-    rows = [row for _, row in trained(federation, monkeypatch)]
-    first, second = (torch.stack(rows[i : i + 3]).mean(0) for i in (0, 3))
-    v = (start - first)[W]
-    v = 0.5 * v + (first - second)[W]
-    assert federation.server.row[W].tolist() == pytest.approx((first[W] - v).tolist(), abs=1e-6)
-    assert federation.server.row[B].tolist() == pytest.approx(second[B].tolist(), abs=1e-6)
-
-
-def test_the_network_has_the_size_that_its_file_tells() -> None:
-    with torch.device("meta"):
-        model, small_one = ConvMixer(10, 32), ConvMixer(10, 16, width=8, depth=2, kernel=3)
-    assert sum(p.numel() for p in model.parameters()) == 54_634
-    assert macs_per_image(model, 32) == 3_269_568
-    assert list(small_one.stages) == ["stem", "stage1", "stage2"]
-    with pytest.raises(FedshiftError, match="width, depth and kernel must be 1 or more"):
-        params(ConvMixer, {"depth": 0})
 
 
 def test_a_plugin_with_a_name_of_ours_is_refused(tmp_path: Path) -> None:

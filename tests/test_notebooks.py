@@ -8,7 +8,7 @@ import pytest
 from nbclient import NotebookClient
 
 from tests.conftest import ROOT, link_images
-from tests.test_skeletons import copied
+from tests.documents import copied
 
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
 
@@ -25,16 +25,10 @@ def test_it_runs(path: Path, tmp_path: Path, digits: Path, monkeypatch: pytest.M
     NotebookClient(
         notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": root}}
     ).execute()
-    text = "\n".join(
-        output.get("text", "")
-        for cell in notebook.cells
-        for output in cell.get("outputs", ())
-        if cell.cell_type == "code"
-    )
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+    text = "\n".join(output.get("text", "") for output in outputs)
     assert "error:" not in text and "failed" not in text and "Traceback" not in text, text
-    pictures = sum(
-        "image/png" in output.get("data", {}) for cell in notebook.cells for output in cell.get("outputs", ())
-    )
+    pictures = sum("image/png" in output.get("data", {}) for output in outputs)
     if path.stem == "domain_shift":
         assert pictures == 3
     elif path.stem == "your_images":

@@ -3,12 +3,11 @@
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import pytest
-from PIL import Image
 
 from fedshift.common.registry import names
 from tests.conftest import ROOT
+from tests.data.conftest import plant
 from tests.documents import commands, copied, play
 
 README = commands(ROOT / "README.md")
@@ -32,9 +31,7 @@ NOT_RUN = {
         f"compare/clinics    {RUNS}",
     ),
     "fedshift fetch pacs --from /where/your/pacs/is": Instead(
-        "no test has the images there",
-        "fedshift fetch pacs --from /where/your/pacs/is || test $? = 2",
-        "/where/your/pacs/is",
+        "no images", "fedshift fetch pacs --from /where/your/pacs/is || test $? = 2", "/where/your/pacs/is"
     ),
     "fedshift fetch weights": Instead(
         "network", "fedshift fetch weights --from clinics || test $? = 2", "resnet18"
@@ -48,13 +45,7 @@ NOT_RUN = {
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the checkout, and the reader's own tree of images: two domains of two classes."""
     root = copied(tmp_path_factory.mktemp("readme"))
-    rng = np.random.default_rng(0)
-    for domain in ("day", "night"):
-        for label in ("ill", "well"):
-            folder = root / "clinics" / domain / label
-            folder.mkdir(parents=True)
-            for number in range(12):
-                Image.fromarray(rng.integers(0, 256, (32, 32, 3), np.uint8)).save(folder / f"{number}.png")
+    plant(root / "clinics", ("day", "night"), ("ill", "well"), each=12)
     return root
 
 
@@ -72,9 +63,3 @@ def test_it_runs(command: str, root: Path) -> None:
 def test_what_is_not_run_is_in_it() -> None:
     assert set(NOT_RUN) <= set(README)
     assert len(README) > 15 and len(NOT_RUN) < len(set(README)) / 2
-
-
-def test_comments_and_texts_of_commands(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text("```sh\na --b=c   # d\n\ncat > f <<'END'\n# g\nEND\nh 'i#j'\n```\n```python\nk\n```\n")
-    assert commands(page) == ["a --b=c", "cat > f <<'END'\n# g\nEND", "h 'i#j'"]

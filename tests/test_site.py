@@ -52,23 +52,6 @@ def test_the_repository_s_pages_and_files_are_in_it(site: Path) -> None:
     assert not programs and not [*site.rglob("generate")]  # of src those that pages link to
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("page", "names"),
-    [
-        ("python", ["load_data", "run", "load_run", "evaluate", "results", "Data.of", "Run.accuracy"]),
-        ("methods", ["federation.method.Method.aggregate", "federation.client.Client.descend"]),
-        ("data", ["data.tree.ImageTree", "data.scheme.Scheme.assign"]),
-        ("metrics", ["analysis.metrics.base.Metric"]),
-        ("figures", ["analysis.figures.base.Figure.plot"]),
-        ("evaluations", ["evaluations.base.Evaluation.rows"]),
-    ],
-)
-def test_the_reference_names_what_users_extend(page: str, names: list[str], site: Path) -> None:
-    text = (site / "reference" / f"{page}.html").read_text()
-    assert [name for name in names if f'id="fedshift.{name}"' not in text] == []
-
-
 @pytest.mark.chromium
 def test_search_works_in_files_and_nothing_leaves(site: Path, tmp_path: Path) -> None:
     opened = browse(site / "index.html", tmp_path, 900, query="?q=dirichlet")

@@ -1,7 +1,6 @@
 """What `fedshift new` writes is whole: in a scratch copy of the checkout, its tests pass at once."""
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 from fedshift.cli.new import KINDS
 from fedshift.skeletons import SKELETONS
 from tests.conftest import ROOT
+from tests.documents import copied
 from tests.verbs import done, fedshift, refused
 
 COPIED = ("src", "tests", "reference", "experiments", "examples")
@@ -20,15 +20,6 @@ KIND_TESTS = {  # what tests each of a kind, beside its own test
     "dataset": ["tests/data/test_datasets.py"],
     "evaluation": ["tests/evaluations/test_contract.py"],
 }
-
-
-def copied(root: Path) -> Path:
-    """A copy of the checkout's sources and tests."""
-    for name in COPIED:
-        shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-    for name in ("pyproject.toml", "params.yaml"):
-        shutil.copy(ROOT / name, root)
-    return root
 
 
 def python(root: Path, *arguments: str) -> str:

@@ -21,13 +21,17 @@ class Opened:
     picture: Image.Image
 
 
-def browse(page: Path, folder: Path, height: int = 3600, query: str = "", dark: bool = False) -> Opened:
-    """Open a file, `?` and a query behind its name, without any network. Skips where there is no Chromium, or fails under FEDSHIFT_REQUIRE_CHROMIUM=1."""
+def chromium() -> str:
+    """The program; without it the test is skipped, or fails under FEDSHIFT_REQUIRE_CHROMIUM=1."""
     program = shutil.which("chromium") or shutil.which("chromium-browser")
-    if program is None:
-        if os.environ.get("FEDSHIFT_REQUIRE_CHROMIUM") == "1":
-            pytest.fail("chromium is not on PATH, and FEDSHIFT_REQUIRE_CHROMIUM=1")
-        pytest.skip("chromium is not on PATH")
+    if program is None and os.environ.get("FEDSHIFT_REQUIRE_CHROMIUM") == "1":
+        pytest.fail("chromium is not on PATH, and FEDSHIFT_REQUIRE_CHROMIUM=1")
+    return program or pytest.skip("chromium is not on PATH")
+
+
+def browse(page: Path, folder: Path, height: int = 3600, query: str = "", dark: bool = False) -> Opened:
+    """Open a file, `?` and a query behind its name, without any network."""
+    program = chromium()
     folder.mkdir(parents=True, exist_ok=True)
     log, picture = folder / "net.json", folder / "page.png"
     command = [

@@ -7,18 +7,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from fedshift.analysis import tables
 from fedshift.analysis.collect import collect
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.coverage import Number, numbers
 from fedshift.common.files import canonical_json, sha256
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
-from fedshift.federation.records import BINS, Statistics, StatisticsTable
+from fedshift.experiments.protocols import merge
+from fedshift.federation.records import BINS, SCHEMA, Statistics, StatisticsTable
 from fedshift.planning import planfile
 from fedshift.planning.planfile import Run
 from fedshift.spec import RunSpec
@@ -78,66 +81,38 @@ class Project:
         loss: the same in all rounds, or by round; spec: of a run that is to be compared with a printed one; statistics: arrays whose first axis are the sets in order; None for a
         run of before there were any.
         """
-        spec = spec or RunSpec.model_validate(
-            {
-                "data": {"dataset": "digits", "target": axes.get("target")},
-                "model": {"name": "digits_cnn"},
-                "method": {"name": method or label},
-                "local": {"batch": 8, "lr": 0.1 + _small(axes)},
-                "federation": {"rounds": 2},
-                "seed": axes.get("seed", 0),
-            }
-        )
+        spec = spec or self.spec(axes, method or label)
         digest = sha256(canonical_json(spec.model_dump(mode="json")))[:16]
         directory = self.workspace.run(f"{spec.place}/{digest}").path
         below = directory.relative_to(self.workspace.root).as_posix()
         target = axes.get("target") or "none"
-        self.runs.append(
-            Run(
-                digest,
-                code,
-                below,
-                "digits",
-                spec.method.name,
-                target,
-                spec.seed,
-                spec.model_dump_json(),
-                "pack",
-                2,
-                0,
-                0,
-                0,
-                0,
-                "",
-                "",
-            )
+        found = (
+            digest,
+            code,
+            below,
+            "digits",
+            spec.method.name,
+            target,
+            spec.seed,
+            spec.model_dump_json(),
+            "pack",
+            2,
         )
+        self.runs.append(Run(*found, 0, 0, 0, 0, "", ""))
         self.cells.append(planfile.Cell(self.name, label, json.dumps(axes), digest))
         if accuracies is None:
             return directory
         directory.mkdir(parents=True)
+        losses = loss if isinstance(loss, Mapping) else dict.fromkeys(accuracies, loss)
+        same = {"stage": stage, "model": model, "member": 0, "n": 10, "time": 0.0}
         records = [
-            {
-                "round": r,
-                "stage": stage,
-                "model": model,
-                "member": 0,
-                "client": client,
-                "split": split,
-                "metric": metric,
-                "value": value,
-                "n": 10,
-                "time": 0.0,
-            }
+            {**same, "round": r, "client": client, "split": split, "metric": metric, "value": value}
             for r, values in accuracies.items()
             for (client, split), accuracy in values.items()
-            for metric, value in (
-                ("accuracy", accuracy),
-                ("loss", loss[r] if isinstance(loss, Mapping) else loss),
-            )
+            for metric, value in (("accuracy", accuracy), ("loss", losses[r]))
         ]
         records += [{**records[0], **changed} for changed in extra or []]
-        pq.write_table(pa.Table.from_pylist(records), directory / "metrics.parquet")
+        pq.write_table(pa.Table.from_pylist(records, SCHEMA), directory / "metrics.parquet")
         if statistics is not None:
             table = StatisticsTable()
             places = [(r, client, split) for r, values in accuracies.items() for client, split in values]
@@ -160,6 +135,36 @@ class Project:
         (directory / "summary.json").write_text(json.dumps(summary))
         return directory
 
+    def spec(self, axes: Mapping[str, Any], method: str = "fedavg", **blocks: Any) -> RunSpec:
+        """The settings of a run at a place on the axes."""
+        own = {
+            "data": {"dataset": "digits", "target": axes.get("target")},
+            "model": {"name": "digits_cnn"},
+            "method": {"name": method},
+            "local": {"batch": 8, "lr": 0.1 + _small(dict(axes))},
+            "federation": {"rounds": 2},
+            "seed": axes.get("seed", 0),
+        }
+        return RunSpec.model_validate(own | blocks)
+
+    def trained(
+        self,
+        values: Mapping[tuple[Any, ...], float | Accuracies | None],
+        names: tuple[str, ...] = ("target", "seed"),
+        **declared: Any,
+    ) -> Collected:
+        """Declare, add and collect runs by method and place on the axes.
+
+        values: what a run reached in its only round, own and held out; or accuracies as in `add`.
+        """
+        methods, *places = ([*dict.fromkeys(column)] for column in zip(*values, strict=True))
+        axes = dict(zip(names, places, strict=True))
+        self.declare(**{"methods": dict.fromkeys(methods), "axes": axes} | declared)
+        for (method, *place), value in values.items():
+            rounds = {1: accuracy((value, value), value)} if isinstance(value, float) else value
+            self.add(method, rounds, **dict(zip(names, place, strict=True)))
+        return self.collect()
+
     def add_all(self, accuracies: Accuracies) -> Collected:
         """All runs that the declared experiment has, with one accuracy for all; collect them."""
         for cell in expand(self.workspace, load(self.workspace, self.name)):
@@ -175,6 +180,15 @@ class Project:
     def collect(self) -> Collected:
         return collect(self.workspace, self.name, self.plan())
 
+    def shown(self, collected: Collected, name: str = "t", **keys: Any) -> pd.DataFrame:
+        """The cells of a declared table, or of one with other keys."""
+        table = collected.experiment.tables[name].model_copy(update=keys)
+        return tables.cells(self.workspace, collected, table)
+
+    def page(self, collected: Collected) -> str:
+        """What `fedshift table` writes as Markdown."""
+        return tables.write(self.workspace, collected).with_suffix(".md").read_text()
+
 
 def counted(sets: int, classes: int = 10, seed: int = 0) -> Statistics:
     """Statistics of random predictions on many sets of samples."""
@@ -188,6 +202,13 @@ def counted(sets: int, classes: int = 10, seed: int = 0) -> Statistics:
     )
     confidence = (right + wrong) * (np.arange(BINS) + 0.5) / BINS
     return Statistics(n, correct, np.where(n > 0, rng.gamma(2, 1, n.shape), 0), wrong, right, confidence)
+
+
+def changed(run: Path, **keys: Any) -> None:
+    """Give the summary of a finished run other keys, at any depth; without those that are None."""
+    file = run / "summary.json"
+    summary = merge(json.loads(file.read_text()), keys)
+    file.write_text(json.dumps({key: value for key, value in summary.items() if value is not None}))
 
 
 @pytest.fixture

@@ -11,11 +11,7 @@ from fedshift.storage.workspace import Workspace
 
 from .conftest import REFERENCE, Project, accuracy
 
-Values = Sequence[float | None]
-
 AXES = {"target": ["a", "b"], "seed": [0, 1, 2]}
-
-
 HFEDF = [0.60, 0.62, 0.58, 0.55, 0.58, 0.54]
 Values = Sequence[float | None]
 
@@ -26,21 +22,22 @@ def less_by(*points: float, effects: Sequence[float] = (5, -5), of: Sequence[flo
     return [value - shift / 100 for value, shift in zip(of, shifts, strict=True)]
 
 
-def collected(project: Project, ood: Mapping[str, Values], **declared: Any) -> Collected:
+def collected(
+    project: Project, ood: Mapping[str, Values], axes: Mapping[str, Any] = AXES, **declared: Any
+) -> Collected:
     """Methods with their held-out accuracies by target, then seed; None for a run that has not finished."""
-    axes = declared.pop("axes", AXES)
-    project.declare(methods=dict.fromkeys(ood), axes=axes, tables={"t": {}}, **declared)
-    for method, values in ood.items():
-        for place, value in zip(itertools.product(*axes.values()), values, strict=True):
-            found = None if value is None else {1: accuracy((0.5, 0.5), ood=value)}
-            project.add(method, found, **dict(zip(axes, place, strict=True)))
-    return project.collect()
+    values = {
+        (method, *place): None if value is None else {1: accuracy((0.5, 0.5), ood=value)}
+        for method, of in ood.items()
+        for place, value in zip(itertools.product(*axes.values()), of, strict=True)
+    }
+    return project.trained(values, tuple(axes), tables={"t": {}}, **declared)
 
 
 def judged(
-    project: Project, name: str, ood: Mapping[str, Values], axes: dict[str, Any] = AXES, **claim: Any
+    project: Project, name: str, ood: Mapping[str, Values], axes: Mapping[str, Any] = AXES, **claim: Any
 ) -> Verdict:
-    found = collected(project, ood, axes=axes, claims={name: {"metric": "ood", **claim}})
+    found = collected(project, ood, axes, claims={name: {"metric": "ood", **claim}})
     (verdict,) = verdicts(Workspace(REFERENCE.parent), found)
     return verdict
 

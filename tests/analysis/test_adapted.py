@@ -6,12 +6,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fedshift.analysis import tables
 from fedshift.analysis.claims.judge import verdicts
 from fedshift.analysis.clients import leading
 from fedshift.analysis.collect import Use
@@ -29,7 +27,7 @@ from fedshift.federation.records import SCHEMA
 from fedshift.planning import planfile
 from fedshift.storage.rundir import RunDirectory
 
-from .conftest import Project, accuracy
+from .conftest import Project, accuracy, changed
 
 ROW = {"adapt": {"fedbn-adapted": {"run": "fedbn", "name": "fedbn"}}}
 TASK = Task("fedbn", {}, "last")
@@ -50,57 +48,47 @@ def result(run: RunDirectory, before: float, after: float) -> Path:
     return path
 
 
+def adapt(project: Project) -> None:
+    """Plan an adaptation of the run that was added last."""
+    declared = canonical_json(TASK.declared())
+    project.cells.append(project.cells[-1]._replace(label="fedbn-adapted", adaptation=declared))
+
+
 def made(project: Project, without: tuple[tuple[str, int], ...] = (), **declared: Any) -> Collected:
     """FedBN on two targets with two seeds, finished and adapted; in `without`: finished only."""
     axes = {"target": ["a", "b"], "seed": [0, 1]}
     shown = {"t": {"columns": ["target"], "metrics": ["id", "ood"]}}
     project.declare(methods={"fedbn": None}, axes=axes, tables=shown, **{**ROW, **declared})
     for (target, seed), (before, after) in OOD.items():
-        project.add(
-            "fedbn", {0: accuracy((0.1, 0.1)), 1: accuracy((0.8, 0.6), ood=before)}, target=target, seed=seed
-        )
-        use = project.cells[-1]._replace(label="fedbn-adapted", adaptation=canonical_json(TASK.declared()))
-        project.cells.append(use)
+        rounds = {0: accuracy((0.1, 0.1)), 1: accuracy((0.8, 0.6), ood=before)}
+        project.add("fedbn", rounds, target=target, seed=seed)
+        adapt(project)
         if (target, seed) not in without:
             result(project.workspace.run_at(project.runs[-1].directory), before, after)
     return project.collect()
 
 
-def cells(project: Project, collected: Collected) -> pd.DataFrame:
-    table = tables.cells(project.workspace, collected, collected.experiment.tables["t"])
-    return table.set_index(["method", "target", "metric"])
-
-
 def test_adapted_rows_take_nobodys_lead(project: Project) -> None:
-    axes = {"target": ["a"], "seed": [0]}
-    project.declare(methods={"fedbn": None, "local": None}, axes=axes, **ROW)
-    for method, clients in (("fedbn", (0.8, 0.6)), ("local", (0.7, 0.9))):
+    project.declare(methods={"local": None, "fedbn": None}, axes={"target": ["a"], "seed": [0]}, **ROW)
+    for method, clients in (("local", (0.7, 0.9)), ("fedbn", (0.8, 0.6))):
         project.add(method, {1: accuracy(clients, ood=0.5)}, target="a", seed=0)
-    use = project.cells[0]._replace(label="fedbn-adapted", adaptation=canonical_json(TASK.declared()))
-    project.cells.append(use)
+    adapt(project)
     assert leading(project.collect(), "accuracy").fillna(-1).tolist() == [50, 50, -1]
 
 
 def test_an_adapted_row_stands_below_the_methods_with_ood_alone(project: Project) -> None:
     collected = made(project)
-    shown = cells(project, collected)
-    rows = ["fedbn"] * 6 + ["fedbn-adapted"] * 3
-    assert list(shown.index.get_level_values("method")) == rows
+    shown = project.shown(collected).set_index(["method", "target", "metric"])
+    assert list(shown.index.get_level_values("method")) == ["fedbn"] * 6 + ["fedbn-adapted"] * 3
     ood = shown.xs("ood", level="metric")
     assert ood.loc["fedbn", "mean"].tolist() == pytest.approx([51, 35, 43])
-    assert ood.loc["fedbn-adapted", "mean"].tolist() == pytest.approx([59, 43, 51])
+    adapted = ood.loc["fedbn-adapted"]
+    assert adapted["mean"].tolist() == pytest.approx([59, 43, 51])
     # 60 and 58 differ from their mean by 1: sqrt(2) of n - 1; averages 48 and 54 by 3.
-    assert ood.loc["fedbn-adapted", "std"].tolist() == pytest.approx(
-        [math.sqrt(2), math.sqrt(98), math.sqrt(18)]
-    )
+    assert adapted["std"].tolist() == pytest.approx([math.sqrt(2), math.sqrt(98), math.sqrt(18)])
     assert shown.loc[("fedbn", "a", "id"), "mean"] == pytest.approx(70)
-    markdown = tables.write(project.workspace, collected).with_suffix(".md").read_text()
-    (line,) = [line for line in markdown.splitlines() if line.startswith("| fedbn-adapted")]
+    (line,) = [line for line in project.page(collected).splitlines() if line.startswith("| fedbn-adapted")]
     assert [text.strip() for text in line.split("|")[2:-1]] == ["", "59.0 ± 1.4", "", "43.0 ± 9.9", "", "51.0 ± 4.2"]  # fmt: skip
-
-
-def test_its_records_name_the_round_and_the_images(project: Project) -> None:
-    collected = made(project)
     records = pq.read_table(collected.path).to_pandas().query("method == 'fedbn-adapted' and target == 'b'")
     told = records[records["seed"] == 1].set_index("metric")
     assert told["value"].to_dict() == {"accuracy": 0.5, "loss": 0.5}
@@ -114,30 +102,22 @@ def test_what_was_not_adapted_is_missing_and_named(project: Project) -> None:
     collected = made(project, without=(("b", 1),))
     directory = project.runs[-1].directory
     assert collected.missing == [f"{directory} (fedbn-adapted)"]
-    shown = cells(project, collected).xs("ood", level="metric").loc["fedbn-adapted"]
+    shown = project.shown(collected).query("method == 'fedbn-adapted' and metric == 'ood'")
     assert shown["seeds"].tolist() == [2, 1, 1] and shown["planned"].tolist() == [2, 2, 2]
     assert shown["mean"].tolist() == pytest.approx([59, 36, 48])
     (project.workspace.root / directory / "summary.json").unlink()
     assert project.collect().missing == [directory, f"{directory} (fedbn-adapted)"]
 
 
-def test_a_result_of_other_parameters_is_none_of_this_experiment(project: Project) -> None:
+def test_a_result_of_other_weights_or_parameters_is_none_of_this_experiment(project: Project) -> None:
+    """A run was trained anew, and ended in other bits; then the experiment asks for two epochs."""
     made(project)
-    other = Task("fedbn", {"epochs": 2}, "last")
-    project.cells = [
-        cell._replace(adaptation=canonical_json(other.declared())) if cell.adaptation else cell
-        for cell in project.cells
-    ]
+    run = project.runs[-1].directory
+    changed(project.workspace.root / run, hashes={"weights_last": "others"})
+    assert project.collect().missing == [f"{run} (fedbn-adapted)"]
+    other = canonical_json(Task("fedbn", {"epochs": 2}, "last").declared())
+    project.cells = [cell._replace(adaptation=other) if cell.adaptation else cell for cell in project.cells]
     assert len(project.collect().missing) == 4
-
-
-def test_a_result_of_other_weights_is_none_of_this_run(project: Project) -> None:
-    """The run was trained anew, and ended in other bits."""
-    made(project)
-    path = project.workspace.root / project.runs[-1].directory / "summary.json"
-    summary = json.loads(path.read_text())
-    path.write_text(json.dumps({**summary, "hashes": {"weights_last": "others"}}))
-    assert project.collect().missing == [f"{project.runs[-1].directory} (fedbn-adapted)"]
 
 
 def test_a_new_result_joins_those_that_were_collected(project: Project) -> None:
@@ -164,30 +144,24 @@ def test_a_claim_may_speak_of_it(project: Project) -> None:
     assert verdict.orientation == pytest.approx(75.52 - 66.91)  # the toy is of no paper
 
 
-def test_notes_say_what_it_is_and_of_which_code(project: Project) -> None:
-    told = notes(made(project))
+def test_notes_name_it_figures_leave_it_out_and_the_report_counts_its_cost(project: Project) -> None:
+    collected = made(project)
+    told = notes(collected)
     (line,) = [line for line in told if line.startswith("fedbn-adapted: ")]
     assert f"adapted by fedbn (batch 50, epochs 1; code {TASK.declared()['code']})" in line
-    assert "to the very images that fedbn's ood is of" in line
     assert "Evaluated: global model after aggregation." in told
     assert "Mixed hardware: cpu, AVX2, threads: 1 (fedbn); H200 (fedbn-adapted)." in told
-
-
-def test_figures_leave_it_out_and_the_report_counts_its_cost(project: Project) -> None:
-    collected = made(project)
-    drawn = Curves(Curves.Params()).plot(project.workspace, collected)
-    assert {*drawn.frame["label"]} == {"fedbn"}
+    assert {*Curves(Curves.Params()).plot(project.workspace, collected).frame["label"]} == {"fedbn"}
     path = write_report(project.workspace, ["toy"], "toy")
     scores = json.loads(path.with_name("scores.json").read_text())["toy"]
-    assert scores == {
-        "fedbn": {"id": 70.0, "ood": 43.0, "finished": 4},
-        "fedbn-adapted": {"ood": 51.0, "finished": 4},
-    }
+    assert scores["fedbn"] == {"id": 70.0, "ood": 43.0, "finished": 4}
+    assert scores["fedbn-adapted"] == {"ood": 51.0, "finished": 4}
 
 
 def test_results_pulled_from_elsewhere_are_known_here(project: Project) -> None:
     made(project)
-    workspace, runs = project.workspace, [project.workspace.run_at(run.directory) for run in project.runs]
+    workspace, planned = project.workspace, {run.digest: run for run in project.runs}
+    runs = [workspace.run_at(run.directory) for run in project.runs]
     uses = [
         Use(
             cell.label,
@@ -199,19 +173,14 @@ def test_results_pulled_from_elsewhere_are_known_here(project: Project) -> None:
             cell.adaptation,
         )
         for cell in project.cells
-        if cell.adaptation
-        for run in project.runs
-        if run.digest == cell.digest
+        if cell.adaptation and (run := planned[cell.digest])
     ]
     paths = {run.digest: next(run.evaluated.iterdir()) for run in runs}
     results = [(use, paths[use.run.digest]) for use in uses]
     gather(workspace, load(workspace, "toy"), "fedbn-adapted", TASK, results)
     gathered = evaluated(workspace, "toy", "fedbn-adapted").to_pandas()
-    assert (
-        len(gathered) == 16
-        and {*gathered["target"]} == {"a", "b"}
-        and {*gathered["method"]} == {"fedbn-adapted"}
-    )
+    assert len(gathered) == 16 and {*gathered["target"]} == {"a", "b"}
+    assert {*gathered["method"]} == {"fedbn-adapted"}
     summaries = {run.digest: run.summary() for run in runs}
     write_json(workspace.pack("0123").path, {"pack": "0123", "finished": summaries, "failed": {}})
     records = {run.metrics: pq.read_table(run.metrics) for run in runs}

@@ -1,35 +1,56 @@
 """Collected files hold every record once, and every planned run, finished or not."""
 
+import itertools
 import json
+import re
 import shutil
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
 
 from fedshift.analysis import collect as module
 from fedshift.analysis.collect import collect
-from fedshift.analysis.collected import read
+from fedshift.analysis.collected import diagnostics, read
 from fedshift.analysis.evaluated import restore
-from fedshift.cli import main
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import write_json
-from fedshift.federation.records import SCHEMA, STATISTICS
+from fedshift.federation.records import SCHEMA, STATISTICS, DiagnosticsTable
+from fedshift.storage.rundir import RunDirectory
+from tests.conftest import ROOT
+from tests.verbs import done, fedshift
 
-from .conftest import Project, accuracy, counted
+from .conftest import Project, accuracy, changed, counted
 
-TWO = {"methods": {"fedavg": None, "local": None}, "axes": {"target": ["a"], "seed": [0, 1]}}
+HALF = {0: accuracy((0.5, 0.5))}
+ROWS = [*itertools.product(("fedavg", "local"), (0, 1))]
+
+
+def declare(project: Project) -> None:
+    """FedAvg and Local on a target with two seeds."""
+    project.declare(methods={"fedavg": None, "local": None}, axes={"target": ["a"], "seed": [0, 1]})
+
+
+def one(project: Project, **about: Any) -> Path:
+    """One run of FedAvg."""
+    project.declare(methods={"fedavg": None}, axes={"seed": [0]})
+    return project.add("fedavg", HALF, seed=0, **about)
+
+
+def pulled(project: Project, finished: dict[str, Any]) -> None:
+    """As on another clone: stamps and collected files, and no directories of the runs that made them."""
+    write_json(project.workspace.pack("0123").path, {"pack": "0123", "finished": finished, "failed": {}})
+    shutil.rmtree(project.workspace.results / "runs")
 
 
 def test_every_record_once_with_its_run(project: Project) -> None:
-    project.declare(**TWO)
-    for method in ("fedavg", "local"):
-        for seed in (0, 1):
-            value = 0.5 + 0.1 * seed
-            project.add(
-                method, {0: accuracy((0.1, 0.1)), 1: accuracy((value, value), ood=0.3)}, target="a", seed=seed
-            )
+    declare(project)
+    for method, seed in ROWS:
+        value = 0.5 + 0.1 * seed
+        rounds = {0: accuracy((0.1, 0.1)), 1: accuracy((value, value), ood=0.3)}
+        project.add(method, rounds, sizes=(7, 9), bn="local", device="H200", target="a", seed=seed)
     collected = project.collect()
     table = pq.read_table(project.workspace.metrics("toy"))
     assert table.column_names == ["method", "target", "seed", "digest", *SCHEMA.names]
@@ -38,24 +59,27 @@ def test_every_record_once_with_its_run(project: Project) -> None:
     kept = frame[(frame["method"] == "local") & (frame["seed"] == 1) & (frame["metric"] == "accuracy")]
     assert kept.loc[kept["client"] == -1, "value"].tolist() == [0.3]
     assert kept.loc[(kept["round"] == 1) & (kept["split"] == "test"), "value"].tolist() == [0.6, 0.6]
-    assert collected.keys == ["method", "target", "seed"]
-    assert collected.missing == []
+    assert collected.keys == ["method", "target", "seed"] and collected.missing == []
+    runs = collected.runs
+    assert (
+        {*runs["bn"]} == {"local"} and {*runs["hardware"]} == {"H200"} and {*runs["state_dict_bytes"]} == {40}
+    )
+    assert [client["train"] for client in runs["clients"][0]] == [7, 9]
 
 
 def test_ten_runs_that_lack_are_named_and_the_others_counted(project: Project) -> None:
     project.declare(methods={"fedavg": None}, axes={"seed": [*range(13)]})
     for seed in range(13):
-        project.add("fedavg", None if seed else {0: accuracy((0.5, 0.5))}, seed=seed)
-    root, plan = str(project.workspace.root), str(project.plan())
-    output = CliRunner().invoke(main, ["--root", root, "collect", "toy", "--plan", plan]).output
+        project.add("fedavg", None if seed else HALF, seed=seed)
+    output = done(fedshift(project.workspace.root, "collect", "toy", "--plan", str(project.plan())))
     assert "1 of 13 runs: " in output and output.count("not finished: ") == 10
     assert output.endswith("\nand 2 more: fedshift status --runs toy\n")
 
 
 def test_a_run_without_summary_is_named_and_not_read(project: Project) -> None:
-    project.declare(**TWO)
+    declare(project)
     for method in ("fedavg", "local"):
-        project.add(method, {0: accuracy((0.5, 0.5))}, target="a", seed=0)
+        project.add(method, HALF, target="a", seed=0)
     broken = project.add("fedavg", {0: accuracy((0.9, 0.9))}, target="a", seed=1)
     (broken / "summary.json").unlink()
     (broken / "failure.json").write_text(json.dumps({"kind": "OSError", "text": "disk full", "retry": True}))
@@ -72,10 +96,7 @@ def test_a_run_without_summary_is_named_and_not_read(project: Project) -> None:
 
 @pytest.mark.parametrize("column", ["spec", "rounds"])
 def test_what_older_code_collected_is_collected_anew(project: Project, column: str) -> None:
-    project.declare(**TWO)
-    for method in ("fedavg", "local"):
-        for seed in (0, 1):
-            project.add(method, {0: accuracy((0.5, 0.5))}, target="a", seed=seed)
+    one(project)
     project.collect()
     path = project.workspace.metrics("toy").with_suffix(".runs.parquet")
     pq.write_table(pq.read_table(path).drop_columns([column]).replace_schema_metadata(), path)
@@ -84,44 +105,14 @@ def test_what_older_code_collected_is_collected_anew(project: Project, column: s
     assert project.collect().runs[column].notna().all()
 
 
-def test_run_rows_carry_the_summary(project: Project) -> None:
-    project.declare(methods={"fedbn": None}, axes={"d": [1, 2]})
-    for d in (1, 2):
-        project.add("fedbn", {0: accuracy((0.5, 0.5))}, sizes=(7, 9), bn="local", device="H200", d=d)
-    runs = project.collect().runs
-    assert runs["d"].tolist() == [1, 2]
-    assert runs["bn"].tolist() == ["local", "local"]
-    assert runs["hardware"].tolist() == ["H200", "H200"]
-    assert [client["train"] for client in runs["clients"][0]] == [7, 9]
-    assert runs["state_dict_bytes"].tolist() == [40, 40]
-
-
 @pytest.mark.parametrize("trained", [1, None])
-def test_rounds_are_those_that_a_run_trained(project: Project, trained: int | None) -> None:
-    """Of two that it declares; a summary of before runs stopped early does not say."""
-    project.declare(methods={"fedavg": None}, axes={"seed": [0]})
-    path = project.add("fedavg", {0: accuracy((0.5, 0.5))}, seed=0) / "summary.json"
-    stopped = {"rounds": trained} if trained else {}
-    path.write_text(json.dumps({**json.loads(path.read_text()), **stopped}))
-    assert project.collect().runs["rounds"].tolist() == [trained or 2]
-
-
-def test_without_affinity_as_on_macos_runs_are_collected(
-    project: Project, monkeypatch: pytest.MonkeyPatch
+def test_rounds_are_those_that_a_run_trained(
+    project: Project, trained: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Of two that it declares; a summary of before runs stopped early does not say. Also on macOS, without affinity."""
     monkeypatch.delattr("os.sched_getaffinity")
-    project.declare(methods={"fedavg": None}, axes={"seed": [0]})
-    project.add("fedavg", {0: accuracy((0.5, 0.5))}, seed=0)
-    assert project.collect().runs["state"].tolist() == ["finished"]
-
-
-def test_collecting_again_gives_the_same_bytes(project: Project) -> None:
-    project.declare(methods={"fedavg": None}, axes={"seed": [0]})
-    project.add("fedavg", {0: accuracy((0.5, 0.5))}, seed=0)
-    project.collect()
-    first = project.workspace.metrics("toy").read_bytes()
-    project.collect()
-    assert project.workspace.metrics("toy").read_bytes() == first
+    changed(one(project), rounds=trained)
+    assert project.collect().runs["rounds"].tolist() == [trained or 2]
 
 
 def test_mistakes_name_the_cure(project: Project) -> None:
@@ -188,13 +179,13 @@ def test_statistics_are_collected_once_with_their_run(project: Project) -> None:
     assert table["right"].to_pylist()[-4:] == last.right.tolist()
 
 
-def test_a_run_made_again_is_read_again(project: Project) -> None:
-    project.declare(methods={"fedavg": None}, axes={"seed": [0]})
-    directory = project.add("fedavg", {0: accuracy((0.5, 0.5))}, seed=0)
+def test_collecting_again_gives_the_same_bytes_and_a_run_made_again_is_read_again(project: Project) -> None:
+    run = one(project)
     project.collect()
-    summary = json.loads((directory / "summary.json").read_text())
-    summary["environment"]["device"] = "H200"
-    (directory / "summary.json").write_text(json.dumps(summary))
+    first = project.workspace.metrics("toy").read_bytes()
+    project.collect()
+    assert project.workspace.metrics("toy").read_bytes() == first
+    changed(run, environment={"device": "H200"})
     assert project.collect().runs["hardware"].tolist() == ["H200"]
 
 
@@ -203,26 +194,19 @@ def test_a_run_made_again_is_read_again(project: Project) -> None:
 def test_runs_that_were_pulled_are_restored_and_joined_by_new_ones(
     project: Project, statistics: bool
 ) -> None:
-    """On another clone there are stamps and collected files, and no directories of the runs that made them."""
     many(project, without=(3,), statistics=statistics)
     before = project.collect()
     runs = project.workspace.results / "runs"
-    summaries = {path: path.read_bytes() for path in runs.rglob("summary.json")}
-    finished = {path.parent.name: json.loads(content) for path, content in summaries.items()}
-    write_json(project.workspace.pack("0123").path, {"pack": "0123", "finished": finished, "failed": {}})
-    shutil.rmtree(runs)
+    pulled(project, {path.parent.name: json.loads(path.read_text()) for path in runs.rglob("summary.json")})
     assert (restore(project.workspace), restore(project.workspace)) == (SEEDS - 1, 0)
-    assert {json.loads(path.read_text())["seed"] for path in runs.rglob("summary.json")} == {
-        *range(SEEDS)
-    } - {3}
+    seeds = {json.loads(path.read_text())["seed"] for path in runs.rglob("summary.json")}
+    assert seeds == {*range(SEEDS)} - {3}
     grown = [path.read_bytes() for path in files(project)]
     for path in project.workspace.results.glob("metrics/*"):
         path.unlink()
-    project.collect()
-    assert [
-        path.read_bytes() for path in files(project)
-    ] == grown  # records and statistics come back bit for bit
-    assert before.missing == project.collect().missing
+    again = project.collect()
+    assert [path.read_bytes() for path in files(project)] == grown  # all comes back bit for bit
+    assert before.missing == again.missing
     many(project, statistics=statistics)
     assert project.collect().runs["state"].tolist() == ["finished"] * SEEDS
 
@@ -230,10 +214,8 @@ def test_runs_that_were_pulled_are_restored_and_joined_by_new_ones(
 def test_a_failed_run_that_was_pulled_is_restored_with_its_reason(project: Project) -> None:
     """Else its stamp would be deleted, and the clone would train it."""
     project.declare(methods={"fedavg": None, "local": None}, axes={"seed": [0]})
-    project.add("local", {0: accuracy((0.5, 0.25))}, seed=0)
-    run = project.workspace.run_at(
-        str(project.add("fedavg", None, seed=0).relative_to(project.workspace.root))
-    )
+    project.add("local", HALF, seed=0)
+    run = RunDirectory(project.add("fedavg", None, seed=0))
     failure = {"kind": "FedshiftError", "text": "loss is NaN", "retry": False}
     run.fail(failure)
     project.collect()
@@ -244,12 +226,23 @@ def test_a_failed_run_that_was_pulled_is_restored_with_its_reason(project: Proje
     assert run.failure() == failure and stamp.settle([run])
 
 
-def test_records_that_are_damaged_are_named_and_those_that_are_cut_off_count_as_missing(
-    project: Project,
-) -> None:
+def test_a_run_that_two_rows_share_is_restored_once(project: Project) -> None:
+    directory = one(project, statistics=counted(4))
+    project.declare(methods={"fedavg": None, "again": {"method": {"name": "fedavg"}}}, axes={"seed": [0]})
+    project.cells.append(project.cells[0]._replace(label="again"))
+    collected = project.collect()
+    kinds = {kind: directory / f"{kind}.parquet" for kind in ("metrics", "statistics")}
+    before = {kind: pq.read_table(path).to_pylist() for kind, path in kinds.items()}
+    assert len(pq.read_table(collected.path)) == 2 * len(before["metrics"])
+    pulled(project, {directory.name: json.loads((directory / "summary.json").read_text())})
+    assert restore(project.workspace) == 1
+    assert {kind: pq.read_table(path).to_pylist() for kind, path in kinds.items()} == before
+
+
+def test_damaged_records_are_named_and_those_that_are_cut_off_count_as_missing(project: Project) -> None:
     project.declare(methods={"fedavg": None, "local": None}, axes={"seed": [0]})
-    records = project.add("fedavg", {0: accuracy((0.5, 0.25))}, seed=0) / "metrics.parquet"
-    project.add("local", {0: accuracy((0.5, 0.25))}, seed=0)
+    records = project.add("fedavg", HALF, seed=0) / "metrics.parquet"
+    project.add("local", HALF, seed=0)
     whole = records.read_bytes()
     records.write_bytes(whole[:40] + whole[-4:])
     with pytest.raises(FedshiftError, match=r"metrics\.parquet: is not whole: ") as error:
@@ -259,19 +252,74 @@ def test_records_that_are_damaged_are_named_and_those_that_are_cut_off_count_as_
     assert project.collect().runs["state"].tolist() == ["missing", "finished"]
 
 
-def test_a_run_that_two_rows_share_is_restored_once(project: Project) -> None:
-    project.declare(methods={"fedavg": None, "again": {"method": {"name": "fedavg"}}}, axes={"seed": [0]})
-    directory = project.add("fedavg", {0: accuracy((0.5, 0.25))}, seed=0, statistics=counted(4))
-    project.cells.append(project.cells[0]._replace(label="again"))
-    collected = project.collect()
-    assert len(pq.read_table(collected.path)) == 2 * len(pq.read_table(directory / "metrics.parquet"))
-    summary = json.loads((directory / "summary.json").read_text())
-    write_json(
-        project.workspace.pack("0123").path,
-        {"pack": "0123", "finished": {directory.name: summary}, "failed": {}},
+# ---- the reader of diagnostics: a run's, an experiment's, by name; what has none has no rows
+
+COLUMNS = ["round", "client", "name", "index", "value"]
+
+
+def record(directory: Path, scale: float) -> RunDirectory:
+    """Two rounds of clients 0 and 2 of three: a number each, and a matrix."""
+    table = DiagnosticsTable(3)
+    for finished in (1, 2):
+        table.add(finished, "drift", ("K",), [0, 2], scale * finished * np.array([1.0, 3.0]))
+        table.add(finished, "agreement", ("K", "K"), [0, 2], np.array([[1, 0.5], [0.5, 1]]))
+    (directory / "diagnostics.parquet").write_bytes(table.pack())
+    return RunDirectory(directory)
+
+
+@pytest.fixture
+def two(project: Project) -> Project:
+    """Seeds 0 and 1 of mine, of which both recorded; fedavg, which does not; a run that has not finished."""
+    rows = {"mine": {"method": {"name": "fedprox"}}, "fedavg": None}
+    project.declare(methods=rows, axes={"seed": [0, 1, 2]})
+    for seed in (0, 1):
+        record(project.add("mine", {1: accuracy((0.5, 0.5))}, method="fedprox", seed=seed), 1 + seed)
+        project.add("fedavg", {1: accuracy((0.5, 0.5))}, seed=seed)
+    project.add("mine", None, method="fedprox", seed=2)
+    project.collect()
+    return project
+
+
+def test_of_a_run_and_of_an_experiment(two: Project) -> None:
+    run = two.workspace.root / "run"
+    run.mkdir()
+    frame = diagnostics(two.workspace, record(run, 1.0))
+    assert list(frame) == COLUMNS
+    assert frame.values.tolist() == [
+        row
+        for t in (1, 2)
+        for row in (
+            [t, 0, "drift", 0, t], [t, 2, "drift", 0, 3 * t],
+            [t, 0, "agreement", 0, 1], [t, 0, "agreement", 2, 0.5], [t, 2, "agreement", 0, 0.5], [t, 2, "agreement", 2, 1],
+        )
+    ]  # fmt: skip
+    drift = frame[frame["name"] == "drift"].reset_index(drop=True)
+    assert diagnostics(two.workspace, RunDirectory(run), "drift").equals(drift)
+    every = diagnostics(two.workspace, two.name, "drift")
+    assert list(every) == ["method", "seed", *COLUMNS]
+    places = itertools.product((0, 1), (1, 2), (0, 2))
+    assert every.values.tolist() == [
+        ["mine", seed, t, k, "drift", 0, (1 + seed) * t * (1 + k)] for seed, t, k in places
+    ]
+    assert len(diagnostics(two.workspace, two.name)) == 3 * len(every)
+
+
+def test_without_any_there_is_an_empty_frame_of_what_was_collected(project: Project) -> None:
+    project.declare(methods={"fedavg": None}, axes={"seed": [0]})
+    with pytest.raises(FedshiftError, match="have not been collected"):
+        diagnostics(project.workspace, project.name)
+    project.add("fedavg", {1: accuracy((0.5, 0.5))}, seed=0)
+    project.collect()
+    frame = diagnostics(project.workspace, project.name)
+    assert list(frame) == ["method", "seed", *COLUMNS] and not len(frame)
+
+
+def test_the_page_reads_them(two: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second block of the page, in the project's folder, of its experiment."""
+    blocks = re.findall(
+        r"```python\n(.*?)```", (ROOT / "docs" / "add-a-diagnostic.md").read_text(), re.DOTALL
     )
-    before = {kind: pq.read_table(directory / f"{kind}.parquet") for kind in ("metrics", "statistics")}
-    shutil.rmtree(directory)
-    assert restore(project.workspace) == 1
-    assert before["statistics"].equals(pq.read_table(directory / "statistics.parquet"))
-    assert before["metrics"].to_pylist() == pq.read_table(directory / "metrics.parquet").to_pylist()
+    monkeypatch.chdir(two.workspace.root)
+    defined: dict[str, object] = {}
+    exec(blocks[1].replace('"mine", ', f'"{two.name}", '), defined)
+    assert defined["drift"].loc[2, ("mine", 2)] == 9  # type: ignore[attr-defined]

@@ -7,70 +7,60 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from fedshift.analysis import tables
 from fedshift.analysis.cells import setting
 from fedshift.analysis.collect import collect
 from fedshift.analysis.collected import Collected
+from fedshift.analysis.layers import layer
 from fedshift.common.errors import FedshiftError
-from fedshift.common.files import write_json
+from fedshift.experiments.column import column
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
+from fedshift.storage.workspace import Workspace
 
-from .conftest import Project, accuracy
+from .conftest import REFERENCE, Project, accuracy, changed
 
 OOD = {("fedavg", 0): 0.50, ("fedavg", 1): 0.60, ("fedprox", 0): 0.40, ("fedprox", 1): 0.55}
 SECONDS = {"fedavg": 2.0, "fedprox": 3.0}
+SPEC = {"data": {"dataset": "digits"}, "model": {"name": "digits_cnn"}}
 
 
 def two_rows(project: Project, table: dict[str, Any], device: str = "cpu", declared: int = 2) -> Collected:
     """FedAvg and FedProx of two seeds, two rounds (of so many declared) of two clients: by the first, ood is
     10 points lower.
     """
-    project.declare(
-        methods={"fedavg": None, "fedprox": None},
-        axes={"seed": [0, 1]},
-        spec={
-            "federation": {"rounds": declared},
-            "data": {"dataset": "digits"},
-            "model": {"name": "digits_cnn"},
-        },
-        tables={"t": table},
-    )
+    spec = {**SPEC, "federation": {"rounds": declared}}
+    rows = {"fedavg": None, "fedprox": None}
+    project.declare(methods=rows, axes={"seed": [0, 1]}, spec=spec, tables={"t": table})
     for cell in expand(project.workspace, load(project.workspace, "toy")):
         ood = OOD[cell.label, cell.axes["seed"]]
         rounds = {1: accuracy((0.5, 0.5), ood=ood - 0.1), 2: accuracy((0.5, 0.5), ood=ood)}
         on = device if cell.label == "fedprox" else "cpu"
-        directory = project.add(cell.label, rounds, spec=cell.spec, device=on, **cell.axes)
-        summary = json.loads((directory / "summary.json").read_text())
-        summary["costs"] |= {"seconds": SECONDS[cell.label], "bytes_up": 8e6, "bytes_down": 16e6}
-        write_json(directory / "summary.json", {**summary, "rounds": 2})
+        run = project.add(cell.label, rounds, spec=cell.spec, device=on, **cell.axes)
+        changed(run, costs={"seconds": SECONDS[cell.label], "bytes_up": 8e6, "bytes_down": 16e6}, rounds=2)
     return project.collect()
 
 
-def column(project: Project, metric: str, against: str = "", **keys: Any) -> pd.DataFrame:
+def one_column(project: Project, metric: str, against: str = "", **keys: Any) -> pd.DataFrame:
     """The cells of one column, by method."""
-    collected = two_rows(project, {"metrics": [metric], "against": against}, **keys)
-    cells = tables.cells(project.workspace, collected, collected.experiment.tables["t"])
+    cells = project.shown(two_rows(project, {"metrics": [metric], "against": against}, **keys))
     return cells.set_index(cells["method"].astype(str))
 
 
-def test_a_gain_is_paired_by_seed_and_nothing_over_itself(project: Project) -> None:
-    cells = column(project, "gain.ood", "fedavg")
+def test_gains_and_ratios_are_paired_by_seed(project: Project) -> None:
+    """A gain over the other row, which has none over itself; a ratio of this row over the other."""
+    cells = one_column(project, "gain.ood", "fedavg")
     assert [*cells.index] == ["fedprox"]
     assert cells["mean"].tolist() == pytest.approx([7.5])  # 10 and 5 points
     assert cells["std"].tolist() == pytest.approx([5 / math.sqrt(2)])
-
-
-def test_a_ratio_is_of_this_row_over_the_other(project: Project) -> None:
-    cells = column(project, "ratio.cost.seconds", "fedavg")
-    assert cells["mean"].to_dict() == pytest.approx({"fedavg": 1.0, "fedprox": 1.5})
+    cells = project.shown(project.collect(), metrics=["ratio.cost.seconds"])
+    assert cells["mean"].tolist() == pytest.approx([1.0, 1.5])
 
 
 @pytest.mark.parametrize(
     ("metric", "compared"), [("cost.seconds", 0), ("seconds_to.ood=30", 0), ("cost.up", 2)]
 )
 def test_times_on_other_hardware_are_not_compared(project: Project, metric: str, compared: int) -> None:
-    cells = column(project, f"ratio.{metric}", "fedavg", device="H200")
+    cells = one_column(project, f"ratio.{metric}", "fedavg", device="H200")
     assert cells["seeds"].to_dict() == {"fedavg": 2, "fedprox": compared}
 
 
@@ -86,7 +76,7 @@ def test_times_on_other_hardware_are_not_compared(project: Project, metric: str,
     ],
 )
 def test_costs(project: Project, metric: str, expected: float) -> None:
-    cells = column(project, metric)
+    cells = one_column(project, metric)
     assert cells.loc["fedprox", "mean"] == pytest.approx(expected)
 
 
@@ -101,7 +91,7 @@ def test_costs(project: Project, metric: str, expected: float) -> None:
     ],
 )
 def test_what_it_takes_to_reach_a_value(project: Project, metric: str, fedavg: float, seeds: int) -> None:
-    cells = column(project, metric)
+    cells = one_column(project, metric)
     assert cells.loc["fedavg", ["mean", "seeds"]].tolist() == pytest.approx([fedavg, seeds])
 
 
@@ -111,35 +101,26 @@ def test_what_it_takes_to_reach_a_value(project: Project, metric: str, fedavg: f
 def test_of_runs_that_stopped_early_the_rounds_that_they_trained_count(
     project: Project, metric: str, fedavg: float
 ) -> None:
-    assert column(project, metric, declared=8).loc["fedavg", "mean"] == pytest.approx(fedavg)
+    assert one_column(project, metric, declared=8).loc["fedavg", "mean"] == pytest.approx(fedavg)
 
 
 def test_what_is_never_reached_is_missing(project: Project) -> None:
-    cells = column(project, "rounds_to.loss.id=0.9")
+    cells = one_column(project, "rounds_to.loss.id=0.9")
     assert cells["seeds"].tolist() == [0, 0] and cells["planned"].tolist() == [2, 2]
 
 
 def test_settings_need_no_runs_and_rows_that_lack_one_have_no_cell(project: Project) -> None:
-    project.declare(
-        methods={"fedavg": None, "fedprox": {"method": {"params": {"mu": 0.25}}}},
-        axes={"seed": [0, 1]},
-        train=False,
-        tables={"t": {"metrics": ["setting.local.lr", "setting.method.params.mu"]}},
-        figures=[],
-    )
+    rows = {"fedavg": None, "fedprox": {"method": {"params": {"mu": 0.25}}}}
+    table = {"metrics": ["setting.local.lr", "setting.method.params.mu"]}
+    project.declare(methods=rows, axes={"seed": [0, 1]}, train=False, tables={"t": table}, figures=[])
     collected = collect(project.workspace, "toy")
-    assert collected.missing == []
-    cells = tables.cells(project.workspace, collected, collected.experiment.tables["t"])
-    found = {(cell["method"], cell["metric"]): cell["mean"] for cell in cells.to_dict("records")}
-    lr = collected.runs["spec"].map(lambda text: json.loads(text)["local"]["lr"]).iloc[0]
-    assert found == {
-        ("fedavg", "setting.local.lr"): lr,
-        ("fedprox", "setting.local.lr"): lr,
-        ("fedprox", "setting.method.params.mu"): 0.25,
-    }
+    cells = project.shown(collected)
+    lr = json.loads(collected.runs["spec"].iloc[0])["local"]["lr"]
+    assert cells[["method", "metric", "mean"]].to_numpy().tolist() == [
+        ["fedavg", "setting.local.lr", lr], ["fedprox", "setting.local.lr", lr], ["fedprox", "setting.method.params.mu", 0.25],
+    ]  # fmt: skip
     assert cells["std"].isna().all() and cells["seeds"].tolist() == [2, 2, 2]
-    text = tables.write(project.workspace, collected).with_suffix(".md").read_text()
-    assert " 0.25 |" in text and "not finished" not in text
+    assert collected.missing == [] and " 0.25 |" in project.page(collected)
 
 
 def test_a_standard_value_is_a_setting_too_and_a_word_is_none(project: Project) -> None:
@@ -164,3 +145,46 @@ def test_what_a_table_cannot_be(project: Project, keys: dict[str, Any], message:
     project.declare(methods={"fedavg": None}, axes={"seed": [0]}, **keys)
     with pytest.raises(FedshiftError, match=message):
         expand(project.workspace, load(project.workspace, "toy"))
+
+
+# ---- layers of declared networks in the words of papers: golden results have each beside the paper's
+
+WORKSPACE = Workspace(REFERENCE.parent)
+
+
+def spec(name: str) -> str:
+    return expand(WORKSPACE, load(WORKSPACE, name))[0].spec.model_dump_json()
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("fdse/tableA5", 12_974_154),
+        ("fdse/tableA6", 6_509_034),
+        ("hfedf/table7", 928_199),
+        ("hfedf/table8", 3 + 100 + 3 * 2_550 + 51 * 928_199),
+        ("hfedf/table9", 9_395 + 4_097),
+    ],
+)
+def test_all_parameters_are_in_some_layer(name: str, parameters: int) -> None:
+    experiment = load(WORKSPACE, name)
+    (table,) = experiment.tables.values()
+    places = [column(metric).name for metric in table.metrics]
+    of = [layer(WORKSPACE, experiment.paper, table.printed[0], place, spec(name)) for place in places]
+    assert sum(one.parameters for one in of) == parameters
+
+
+def test_a_module_more_moves_all_layers_after_it() -> None:
+    """FedAvg's network has a normalisation where FDSE's has it in its block."""
+    of = spec("fdse/tableA5")
+    second = [layer(WORKSPACE, "FDSE", table, "model.2", of).text for table in ("A5", "A6")]
+    assert second[0] != second[1]
+    assert layer(WORKSPACE, "FDSE", "A5", "model.10", of) == ("", 0)
+    last = layer(WORKSPACE, "FDSE", "A6", "model.9", of).text
+    assert last.endswith("Linear(1024, 10)") and last.count("Linear") == 3  # what is left over
+
+
+def test_a_network_that_a_method_has_not() -> None:
+    for part, said in (("block", "makes no blocks"), ("hypernetwork", "has no hypernetwork")):
+        with pytest.raises(FedshiftError, match=said):
+            layer(WORKSPACE, "FDSE", "A7", f"{part}.1", spec("fdse/tableA5"))

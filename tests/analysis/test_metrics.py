@@ -1,24 +1,22 @@
 """Metrics: pure functions, against scikit-learn on the samples themselves and by hand; aggregations over clients; tables of them."""
 
-from pathlib import Path
+import itertools
+import shutil
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
 
-from fedshift.analysis import tables
 from fedshift.analysis.metrics.base import Metric
 from fedshift.analysis.notes import notes
 from fedshift.analysis.quantities import curves
-from fedshift.cli import main
 from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get, names
 from fedshift.experiments.column import AGGREGATIONS, quantity
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
 from fedshift.federation.records import BINS, TYPES, Statistics, union
+from tests.verbs import done, fedshift, refused
 
 from .conftest import Project, accuracy, counted
 
@@ -94,40 +92,34 @@ def test_a_metric_is_pure_and_takes_many_sets_at_once(name: str) -> None:
     assert np.isnan(nothing[0]) or nothing[0] == 0  # a set without samples stops nothing
 
 
-def two_clients(project: Project, **declared: Any) -> tuple[Project, Statistics]:
+def two_clients(project: Project, **declared: Any) -> Statistics:
     """One run of two clients (10 and 30 training samples) and a held-out domain, in one round."""
     project.declare(methods={"fedavg": None}, axes={"target": ["a"]}, **declared)
     statistics = counted(5)  # of test of both, validation of both, target
     recorded = statistics.correct.sum(-1) / statistics.n.sum(-1)
     rounds = {1: accuracy(tuple(recorded[:2]), ood=recorded[4], val=tuple(recorded[2:4]))}
     project.add("fedavg", rounds, sizes=(10, 30), target="a", statistics=statistics)
-    return project, statistics
+    return statistics
 
 
 def test_every_metric_under_every_aggregation(project: Project) -> None:
-    project, of = two_clients(project)
-    collected = project.collect()
+    """`pooled` accuracy is weighted by the number that is recorded beside it, 10 for each in the project; each loss is 1 there."""
+    of = two_clients(project)
     wanted = [f"{metric}.{aggregation}" for metric in names("metrics") for aggregation in AGGREGATIONS]
-    row = curves(collected, wanted).iloc[0]
-    loss = of.loss.astype(np.float16)
-    for name in names("metrics"):
+    row = curves(project.collect(), wanted).iloc[0]
+    assert [row[f"loss.{aggregation}"] for aggregation in AGGREGATIONS] == [1, 1, 1, 1, 1, 1, 0]
+    arrays = {**vars(of), "loss": of.loss.astype(np.float16)}
+    together = union({key: array[:2] for key, array in arrays.items()})
+    for name in {*names("metrics")} - {"loss"}:
         metric: type[Metric] = get("metrics", name)
-        if name == "loss":  # recorded as 1 in the project
-            assert [row[f"loss.{aggregation}"] for aggregation in AGGREGATIONS] == [1, 1, 1, 1, 1, 1, 0]
-            continue
-        arrays = {**vars(of), "loss": loss}
         first, second, *_, target = metric.compute(*(arrays[key].astype(float) for key in metric.reads()))
-        together = union({key: array[:2] for key, array in arrays.items()})
-        pooled = metric.compute(*(together[key][0] for key in metric.reads()))
+        mean = (first + second) / 2
+        pooled = mean if name == "accuracy" else metric.compute(*(together[key][0] for key in metric.reads()))
         worst = min(first, second) if metric.better == "higher" else max(first, second)
         expected = {
-            "id": (first + second) / 2, "avg": (first + second) / 2, "all": (10 * first + 30 * second) / 40, "ood": target,
+            "id": mean, "avg": mean, "all": (10 * first + 30 * second) / 40, "ood": target,
             "pooled": pooled, "worst": worst, "std": abs(first - second) / 2,
         }  # fmt: skip
-        if (
-            name == "accuracy"
-        ):  # weighted by the number that is recorded beside it, 10 for each in the project
-            expected["pooled"] = (first + second) / 2
         for aggregation, value in expected.items():
             assert row[f"{name}.{aggregation}"] == pytest.approx(100 * value, rel=1e-6), (name, aggregation)
     for aggregation in ("id", "ood", "all", "avg"):
@@ -136,69 +128,50 @@ def test_every_metric_under_every_aggregation(project: Project) -> None:
 
 def test_runs_with_other_numbers_of_classes_stand_in_one_table(project: Project) -> None:
     project.declare(methods={"fedavg": None}, axes={"target": ["a"], "seed": [0, 1]})
-    for seed, classes in ((0, 4), (1, 7)):
+    classes = {0: 4, 1: 7}
+    for seed, many in classes.items():
         rounds = {r: accuracy((0.5, 0.5), ood=0.5) for r in (1, 2)}
-        project.add("fedavg", rounds, target="a", seed=seed, statistics=counted(10, classes, seed))
-    frame = curves(project.collect(), ["balanced_accuracy.pooled", "worst_class.ood"]).set_index(
-        ["seed", "round"]
-    )
-    for seed, classes in ((0, 4), (1, 7)):
-        of = counted(10, classes, seed)
-        for place, finished in enumerate((1, 2)):
-            tests = slice(5 * place, 5 * place + 2)
-            n, correct = of.n[tests].sum(0), of.correct[tests].sum(0)
-            assert frame.loc[(seed, finished), "balanced_accuracy.pooled"] == pytest.approx(
-                100 * np.mean(correct[n > 0] / n[n > 0])
-            )
-            n, correct = of.n[5 * place + 4], of.correct[5 * place + 4]
-            assert frame.loc[(seed, finished), "worst_class.ood"] == pytest.approx(
-                100 * np.min(correct[n > 0] / n[n > 0])
-            )
+        project.add("fedavg", rounds, target="a", seed=seed, statistics=counted(10, many, seed))
+    quantities = ["balanced_accuracy.pooled", "worst_class.ood"]
+    frame = curves(project.collect(), quantities).set_index(["seed", "round"])[quantities]
+    for (seed, many), (place, finished) in itertools.product(classes.items(), enumerate((1, 2))):
+        of = counted(10, many, seed)
+        tests, target = slice(5 * place, 5 * place + 2), slice(5 * place + 4, 5 * place + 5)
+        sums = [(of.correct[part].sum(0), of.n[part].sum(0)) for part in (tests, target)]
+        pooled, unseen = (correct[n > 0] / n[n > 0] for correct, n in sums)
+        expected = [100 * pooled.mean(), 100 * unseen.min()]
+        assert frame.loc[(seed, finished)].tolist() == pytest.approx(expected)
 
 
 def test_a_table_shows_what_it_names(project: Project) -> None:
     metrics = ["ood", "ece.ood", "loss.id", "worst_class.pooled", "accuracy.worst"]
-    project, _ = two_clients(project, tables={"main": {"columns": ["target"], "metrics": metrics}})
+    two_clients(project, tables={"t": {"columns": ["target"], "metrics": metrics}, "plain": {}})
     collected = project.collect()
-    frame = tables.cells(project.workspace, collected, collected.experiment.tables["main"])
+    frame = project.shown(collected)
     assert frame["metric"].tolist() == metrics
     assert frame["mean"].tolist() == pytest.approx(curves(collected, metrics).iloc[0][metrics].tolist())
-    text = tables.write(project.workspace, collected).with_suffix(".md").read_text()
+    text = project.page(collected)
     header = next(line for line in text.splitlines() if line.startswith("| method"))
     for heading in ("a ood", "a ECE ood", "a loss id", "a worst class pooled", "a worst client"):
         assert heading in header
     assert "1.000" in text  # a loss is no percentage
     assert any("Expected calibration error" in note for note in notes(collected))
+    shutil.rmtree(project.workspace.results / "tables")
+    root, asked = project.workspace.root, ("--metric", "ece.ood", "--metric", "worst_class.id")
+    text = done(fedshift(root, "table", "toy", *asked))
+    assert "ECE ood" in text and "worst class id" in text and "## plain" in text
+    assert not (project.workspace.results / "tables").exists()
+    refused(fedshift(root, "table", "toy", "--metric", "eec.ood"), "Did you mean 'ece'?")
 
 
 def test_runs_of_before_statistics_have_accuracy_and_loss(project: Project) -> None:
-    project.declare(
-        methods={"fedavg": None},
-        axes={"target": ["a"]},
-        tables={"main": {"metrics": ["ood", "loss.ood", "ece.ood"]}},
-    )
+    table = {"metrics": ["ood", "loss.ood", "ece.ood"]}
+    project.declare(methods={"fedavg": None}, axes={"target": ["a"]}, tables={"t": table})
     project.add("fedavg", {1: accuracy((0.4, 0.8), ood=0.25)}, target="a", loss=0.75)
     collected = project.collect()
-    frame = tables.cells(project.workspace, collected, collected.experiment.tables["main"])
-    assert frame["mean"].tolist() == pytest.approx([25, 0.75, float("nan")], nan_ok=True)
-    assert any(
-        "1 runs were trained before statistics were recorded and have no ece" in note
-        for note in notes(collected)
-    )
-
-
-def test_the_command_prints_any_metric_and_writes_nothing(project: Project) -> None:
-    project, _ = two_clients(project, tables={"main": {"columns": ["target"]}})
-    project.collect()
-    root = str(project.workspace.root)
-    done = CliRunner().invoke(
-        main, ["--root", root, "table", "toy", "--metric", "ece.ood", "--metric", "worst_class.id"]
-    )
-    assert done.exit_code == 0, done.output
-    assert "ECE ood" in done.output and "worst class id" in done.output
-    assert not (project.workspace.results / "tables").exists()
-    refused = CliRunner().invoke(main, ["--root", root, "table", "toy", "--metric", "eec.ood"])
-    assert refused.exit_code == 2 and "Did you mean 'ece'?" in refused.output
+    assert project.shown(collected)["mean"].tolist() == pytest.approx([25, 0.75, float("nan")], nan_ok=True)
+    said = "1 runs were trained before statistics were recorded and have no ece"
+    assert any(said in note for note in notes(collected))
 
 
 @pytest.mark.parametrize(
@@ -220,18 +193,3 @@ def test_a_name_that_is_none_is_refused_before_anything_is_trained(
     )
     with pytest.raises(FedshiftError, match=r"experiments/toy.yaml: tables.main.metrics"):
         list(expand(project.workspace, load(project.workspace, "toy")))
-
-
-def test_the_size_that_the_page_states(tmp_path: Path) -> None:
-    """One row of the largest size, in the columns and types of docs/runs.md."""
-    from fedshift.federation.records import STATISTICS, StatisticsTable
-
-    table = StatisticsTable()
-    of = counted(1, 345)
-    table.add(
-        0, "post_agg", "global", 0, "test", Statistics(**{name: array[0] for name, array in vars(of).items()})
-    )
-    (tmp_path / "s.parquet").write_bytes(table.pack())
-    read = pq.read_table(tmp_path / "s.parquet")
-    assert read.schema.equals(STATISTICS)
-    assert read["loss"][0].as_py() == pytest.approx(of.loss[0].tolist(), rel=1e-3)

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from benchmarks import pairs
-from tests.analysis.conftest import Project, accuracy
+from tests.analysis.conftest import Project
 
 OOD = {  # on the held-out domains near and far, by seed; None: not trained
     "hfedf": ((0.60, 0.61, 0.64), (0.50, 0.50, 0.50)),
@@ -17,13 +17,13 @@ def test_a_seed_that_lacks_a_domain_is_left_out(
     project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """10 and 30 points are 20, 12 and 30 are 21: the 10 of seed 1, on near alone, are another average."""
-    project.declare(methods=dict.fromkeys(OOD), axes={"target": ["near", "far"], "seed": [0, 1, 2]})
-    for method, by_target in OOD.items():
-        for target, values in zip(("near", "far"), by_target, strict=True):
-            for seed, value in enumerate(values):
-                found = None if value is None else {1: accuracy((0.5, 0.5), ood=value)}
-                project.add(method, found, target=target, seed=seed)
-    project.collect()
+    values = {
+        (method, target, seed): value
+        for method, by_target in OOD.items()
+        for target, by_seed in zip(("near", "far"), by_target, strict=True)
+        for seed, value in enumerate(by_seed)
+    }
+    project.trained(values)  # type: ignore[arg-type]
     command = ["pairs.py", project.name, "method", "hfedf", "fedavg", "--metrics", "ood"]
     monkeypatch.setattr(sys, "argv", [*command, "--root", str(project.workspace.root)])
     pairs.main()

@@ -1,31 +1,43 @@
-"""The round that tables show, and the four accuracies of a run in it."""
+"""The round that tables show, and the accuracies of a run in it."""
+
+from typing import Any
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
+from fedshift.analysis.collected import read
+from fedshift.analysis.metrics.ece import ECE
 from fedshift.analysis.notes import notes
-from fedshift.analysis.quantities import choose, curves, selected
-from fedshift.analysis.tables import cells
+from fedshift.analysis.quantities import PLACE, choose, curves, reported_values, selected
 from fedshift.common.errors import FedshiftError
-from fedshift.experiments.schema import Table
 
-from .conftest import Project, accuracy
+from .conftest import Project, accuracy, counted
 
 # Validation ALL with sizes 7 and 21: 0.1, 0.225, 0.225, 0.2. Rounds 1 and 2 tie; in floating point the second is larger by one bit.
+# Held out, which `oracle` looks at, rounds 2 and 3 tie.
 TIED = {
     0: accuracy((0.0, 0.0), ood=0.0, val=(0.1, 0.1)),
     1: accuracy((0.4, 0.8), ood=0.1, val=(0.0, 0.3)),
-    2: accuracy((0.6, 0.7), ood=0.2, val=(0.3, 0.2)),
+    2: accuracy((0.6, 0.7), ood=0.3, val=(0.3, 0.2)),
     3: accuracy((0.9, 0.9), ood=0.3, val=(0.2, 0.2)),
 }
 
 
-@pytest.mark.parametrize(("rule", "expected"), [("last", 3), ("best_first", 1), ("best_later", 2)])
-def test_rules_and_ties(project: Project, rule: str, expected: int) -> None:
-    project.declare(methods={"fedavg": None}, axes={"target": ["a"]})
-    project.add("fedavg", TIED, sizes=(7, 21), target="a")
-    collected = project.collect()
-    assert choose(curves(collected), collected.keys, rule)["round"].tolist() == [expected]  # type: ignore[arg-type]
+def one_run(project: Project, rounds: Any, **about: Any) -> Any:
+    """FedAvg with `a` held out, collected."""
+    declared = {"methods": {"fedavg": None}, "axes": {"target": ["a"]}, "tables": {"t": {"metrics": ["id"]}}}
+    project.declare(**declared, protocol=about.pop("protocol", "digits"))
+    project.add("fedavg", rounds, target="a", **about)
+    return project.collect()
+
+
+def test_rules_and_ties(project: Project) -> None:
+    collected = one_run(project, TIED, sizes=(7, 21))
+    for rule, expected in (("last", 3), ("best_first", 1), ("best_later", 2), ("oracle", 2)):
+        assert selected(collected, rule)["round"].tolist() == [expected], rule  # type: ignore[arg-type]
+    with pytest.raises(FedshiftError, match="'held_out' has no held-out domain to choose by"):
+        selected(collected, "held_out")
 
 
 @pytest.mark.parametrize(("rule", "expected"), [("best_first", 101), ("best_later", 500)])
@@ -35,6 +47,19 @@ def test_ties_of_many_rounds(rule: str, expected: int) -> None:
     rounds["val"] = [60.0 + t % 3 if t >= 99 else 50.0 for t in rounds["round"]]
     (row,) = choose(rounds, ["seed"], rule).to_dict("records")  # type: ignore[arg-type]
     assert row["round"] == expected
+
+
+def test_round_0_counts(project: Project) -> None:
+    rounds = {0: accuracy((0.5, 0.5)), 1: accuracy((0.3, 0.3))}
+    assert selected(one_run(project, rounds, protocol="fdse"))["round"].tolist() == [0]
+
+
+def test_no_round_is_best_where_nothing_was_validated(project: Project) -> None:
+    unvalidated = {(0, "test"): 0.1, (1, "test"): 0.2, (-1, "target"): 0.3}
+    collected = one_run(project, {0: unvalidated, 1: unvalidated})
+    assert selected(collected, "last")["round"].tolist() == [1]
+    with pytest.raises(FedshiftError, match="validation"):
+        selected(collected, "best_first")
 
 
 def test_the_last_third_is_averaged(project: Project) -> None:
@@ -51,12 +76,9 @@ def test_the_last_third_is_averaged(project: Project) -> None:
     assert chosen["round"].tolist() == [7, 6]
     assert chosen["id"].tolist() == pytest.approx([32.5, 10])
     assert chosen["ood"].tolist() == pytest.approx([32.5, float("nan")], nan_ok=True)
-    table = cells(project.workspace, collected, collected.experiment.tables["t"])
-    means = {row["select"]: row["mean"] for row in table.to_dict("records") if row["metric"] == "id"}
+    cells = project.shown(collected)
+    means = {row["select"]: row["mean"] for row in cells.to_dict("records") if row["metric"] == "id"}
     assert means == pytest.approx({"last": 22.5, "last_third": 21.25})
-    assert "select = last_third: the mean over all evaluations from two thirds of the rounds on." in notes(
-        collected
-    )
 
 
 def test_a_mean_over_rounds_is_of_all_of_them() -> None:
@@ -66,22 +88,8 @@ def test_a_mean_over_rounds_is_of_all_of_them() -> None:
     assert (row["round"], row["id"]) == (3, 2.5) and pd.isna(row["ece.id"])
 
 
-def test_round_0_counts(project: Project) -> None:
-    project.declare(methods={"fedavg": None}, axes={"seed": [0]}, protocol="fdse")
-    project.add("fedavg", {0: accuracy((0.5, 0.5)), 1: accuracy((0.3, 0.3))}, seed=0)
-    assert selected(project.collect())["round"].tolist() == [0]
-
-
 def test_all_weighs_by_training_size_and_avg_does_not(project: Project) -> None:
-    project.declare(methods={"fedavg": None}, axes={"target": ["a"]})
-    project.add("fedavg", {1: accuracy((0.4, 0.8), ood=0.25)}, sizes=(10, 30), target="a")
-    row = selected(project.collect()).iloc[0]
-    assert row["all"] == pytest.approx(70)
-    assert row["avg"] == row["id"] == pytest.approx(60)
-    assert row["ood"] == pytest.approx(25)
-
-
-def test_a_run_that_lacks_an_axis_of_another_has_its_accuracies(project: Project) -> None:
+    """Also of a run that has an axis which others lack."""
     project.declare(methods={"fedavg": None, "fedprox": {"axes": {"mu": [0.1]}}}, axes={"target": ["a"]})
     project.add("fedavg", {1: accuracy((0.4, 0.8), ood=0.2)}, sizes=(10, 30), target="a")
     project.add("fedprox", {1: accuracy((0.6, 0.2), ood=0.5)}, sizes=(10, 30), target="a", mu=0.1)
@@ -92,104 +100,98 @@ def test_a_run_that_lacks_an_axis_of_another_has_its_accuracies(project: Project
     assert measured.loc["fedprox"].tolist() == pytest.approx([40, 50, 30, 40, 30])
 
 
-def test_only_the_declared_model_and_stage_count(project: Project) -> None:
-    project.declare(methods={"ditto": None}, axes={"target": ["a"]})
+def test_only_the_declared_model_and_stage_count_and_several_on_the_held_out_domain_are_averaged(
+    project: Project,
+) -> None:
     others = [{"stage": "post_agg", "model": "global", "value": 0.0}, {"stage": "post_agg", "value": 0.0}]
-    unseen = [{"client": -1, "split": "target", "stage": "post_agg", "model": "global", "value": 0.7}]
-    project.add(
-        "ditto",
-        {1: accuracy((0.8, 0.8))},
-        stage="post_train",
-        model="personal",
-        extra=[*others, *unseen],
-        target="a",
-    )
-    row = selected(project.collect()).iloc[0]
-    assert row["id"] == pytest.approx(80)
-    assert row["ood"] == pytest.approx(70)
+    target = {"client": -1, "split": "target", "stage": "post_agg"}
+    unseen = [{**target, "member": member, "value": value} for member, value in ((0, 0.2), (1, 0.6))]
+    own = {"stage": "post_train", "model": "personal", "extra": [*others, *unseen]}
+    row = selected(one_run(project, {1: accuracy((0.8, 0.8))}, method="ditto", **own)).iloc[0]
+    assert (row["id"], row["ood"]) == (pytest.approx(80), pytest.approx(40))
 
 
-def test_several_models_on_the_held_out_domain_are_averaged(project: Project) -> None:
-    project.declare(methods={"local": None}, axes={"target": ["a"]})
-    unseen = [
-        {"client": -1, "split": "target", "stage": "post_agg", "member": row, "value": value}
-        for row, value in ((0, 0.2), (1, 0.6))
-    ]
-    project.add(
-        "local", {1: accuracy((0.8, 0.8))}, stage="post_train", model="personal", extra=unseen, target="a"
-    )
-    assert selected(project.collect())["ood"].tolist() == [pytest.approx(40)]
+# ---- clients without a test image
 
 
-# Two held-out domains, `target: [a, b]`: client -1 is a, which is reported, client -2 is b. Validation is highest after round 1, b after
-# rounds 2 and 3 alike, a (the oracle) after round 4.
-TWO = {
+@pytest.mark.parametrize(
+    ("partition", "test", "value"),
+    [
+        ({"fractions": (0.9, 0.1, 0.0)}, 0, 90.0),  # validation, and the note says so
+        ({"split": "official"}, 0, 90.0),  # as its images show
+        ({"split": "official"}, 4, float("nan")),
+    ],
+)
+def test_id_is_of_validation_only_where_there_is_no_test_part(
+    project: Project, partition: dict[str, Any], test: int, value: float
+) -> None:
+    spec = project.spec({"target": "a"}, partition=partition)
+    validated = {1: {**accuracy((), ood=0.2), **{(k, "val"): 0.9 for k in range(3)}}}
+    collected = one_run(project, validated, sizes=(10, 30, 5), test=test, spec=spec)
+    assert selected(collected)["id"].tolist() == pytest.approx([value], nan_ok=True)
+    said = [note for note in notes(collected) if note.startswith("id") and "validation images" in note]
+    assert bool(said) == (test == 0)
+
+
+# ---- two held-out domains, `target: [a, b]`: client -1 is a, which is reported, client -2 is b
+
+# Validation is highest after round 1, b after rounds 2 and 3 alike, a (the oracle) after round 4.
+WITH_B = {
     finished: {**accuracy((val,), ood=a), (-2, "target"): b}
     for finished, val, a, b in [
-        (0, 0.1, 0.1, 0.1),
-        (1, 0.9, 0.2, 0.3),
-        (2, 0.8, 0.3, 0.6),
-        (3, 0.7, 0.4, 0.6),
-        (4, 0.6, 0.7, 0.5),
+        (0, 0.1, 0.1, 0.1), (1, 0.9, 0.2, 0.3), (2, 0.8, 0.3, 0.6), (3, 0.7, 0.4, 0.6), (4, 0.6, 0.7, 0.5),
     ]
+}  # fmt: skip
+# c has its best round, 0, where a is at 0.5.
+WITH_C = {
+    finished: {**accuracy((val,), ood=a), (-2, "target"): c}
+    for finished, val, a, c in [(0, 0.2, 0.5, 0.9), (1, 0.3, 0.6, 0.8)]
 }
 
 
-def two_held_out(project: Project, **tables: dict[str, object]) -> None:
-    targets = [["a", "b"], ["a", "c"]]
-    project.declare(methods={"fedavg": None}, axes={"target": targets, "seed": [0]}, tables=tables)
-    project.add("fedavg", TWO, sizes=(10,), target="a", validation="b", seed=0)
-    # held out with c, which has its best round, 0, where `a` is at 0.5
-    other = {
-        0: {**accuracy((0.2,), ood=0.5), (-2, "target"): 0.9},
-        1: {**accuracy((0.3,), ood=0.6), (-2, "target"): 0.8},
-    }
-    project.add("fedavg", other, sizes=(10,), target="a", validation="c", seed=0)
-
-
 def test_a_second_held_out_domain_chooses_the_round_and_is_not_reported(project: Project) -> None:
-    two_held_out(project)
+    table = {"columns": ["target"], "metrics": ["ood"], "select": ["best_first", "held_out", "oracle"]}
+    axes = {"target": [["a", "b"], ["a", "c"]], "seed": [0]}
+    project.declare(methods={"fedavg": None}, axes=axes, tables={"t": table})
+    for other, rounds in (("b", WITH_B), ("c", WITH_C)):
+        project.add("fedavg", rounds, sizes=(10,), target="a", validation=other, seed=0)
     collected = project.collect()
     assert collected.keys == ["method", "target", "seed", "validation"]
-    for rule, rounds, reported in (
+    for rule, chosen, reported in (
         ("held_out", [2, 0], [30, 50]),
         ("oracle", [4, 1], [70, 60]),
         ("best_first", [1, 1], [20, 60]),
         ("last", [4, 1], [70, 60]),
     ):
-        chosen = selected(collected, rule).sort_values("validation")  # type: ignore[arg-type]
-        assert chosen["round"].tolist() == rounds, rule
-        assert chosen["ood"].tolist() == pytest.approx(reported), rule
-
-
-def test_rules_stand_side_by_side_in_one_table(project: Project) -> None:
-    declared = {"columns": ["target"], "metrics": ["ood"], "select": ["best_first", "held_out", "oracle"]}
-    two_held_out(project, rules=declared)
-    collected = project.collect()
-    table = cells(project.workspace, collected, collected.experiment.tables["rules"])
-    means = {row["select"]: row["mean"] for row in table.to_dict("records")}
-    # the mean over both choosing domains of what is reported
-    assert means == pytest.approx({"best_first": 40, "held_out": 40, "oracle": 65})
+        found = selected(collected, rule).sort_values("validation")  # type: ignore[arg-type]
+        assert found["round"].tolist() == chosen, rule
+        assert found["ood"].tolist() == pytest.approx(reported), rule
+    means = {row["select"]: row["mean"] for row in project.shown(collected).to_dict("records")}
+    assert means == pytest.approx({"best_first": 40, "held_out": 40, "oracle": 65})  # over both that choose
     below = "\n".join(notes(collected))
     assert "select = oracle: the round with the highest accuracy on the held-out domain itself" in below
-    assert "select = held_out: " in below
-    alone = cells(project.workspace, collected, Table(columns=["target"], metrics=["ood"]))
+    alone = project.shown(collected, select=())
     assert "select" not in alone and alone["mean"].tolist() == pytest.approx([65])  # the last round
 
 
-def test_rules_that_need_a_held_out_domain_say_so(project: Project) -> None:
-    project.declare(methods={"fedavg": None}, axes={"target": ["a"]})
-    project.add("fedavg", TIED, sizes=(7, 21), target="a")
-    with pytest.raises(FedshiftError, match="'held_out' has no held-out domain to choose by"):
-        selected(project.collect(), "held_out")
+# ---- collected files are read some runs at a time, and no run in two pieces
 
 
-def test_oracle_takes_the_first_of_equal_rounds(project: Project) -> None:
-    project.declare(methods={"fedavg": None}, axes={"target": ["a"]})
-    project.add(
-        "fedavg",
-        {r: accuracy((0.5,), ood=ood) for r, ood in ((0, 0.1), (1, 0.4), (2, 0.4))},
-        sizes=(10,),
-        target="a",
-    )
-    assert selected(project.collect(), "oracle")["round"].tolist() == [1]
+@pytest.mark.parametrize("rows", [1, 7, 15, 50])
+def test_the_cut_of_the_file_changes_nothing(project: Project, rows: int) -> None:
+    """Six runs of three rounds: 30 records and 15 sets of a run are cut in the middle, or stand with others."""
+    seeds, quantities = 6, ["ece.ood", "ece.pooled", "loss.worst"]
+    project.declare(methods={"fedavg": None}, axes={"seed": [*range(seeds)]})
+    for seed in range(seeds):
+        rounds = {r: accuracy((0.1 * r, 0.05 * seed), ood=0.01 * (r + seed)) for r in range(3)}
+        project.add("fedavg", rounds, seed=seed, statistics=counted(15, seed=seed))
+    collected = project.collect()
+    whole = curves(collected, quantities)
+    for path in (collected.path, collected.statistics):
+        pq.write_table(pq.read_table(path), path, row_group_size=rows)
+    again = read(project.workspace, project.name)
+    pd.testing.assert_frame_equal(curves(again, quantities), whole)
+    parts = [part[PLACE].nunique() for part in reported_values(again, ECE)]
+    assert sum(parts) == seeds
+    if rows == 15:  # a run a group: a part holds at most two, as the last may go on in the next group
+        assert len(parts) >= seeds - 1 and max(parts) <= 2

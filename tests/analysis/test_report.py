@@ -3,22 +3,30 @@
 import base64
 import json
 import shutil
+import subprocess
+import sys
+import zipfile
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 
 from fedshift.analysis import latex, report, tables
-from fedshift.analysis.collected import read
+from fedshift.analysis.collected import Collected, read
 from fedshift.analysis.figures import draw
+from fedshift.analysis.page import number, piped
 from fedshift.analysis.report import costs, summaries, unfinished
-from fedshift.cli import main
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import write_json
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
-from tests.analysis.conftest import Project, accuracy
+from tests.conftest import ROOT
+from tests.verbs import done, fedshift
+
+from .conftest import Project, accuracy, changed
+
+TEMPLATES = ROOT / "src" / "fedshift" / "analysis" / "templates"
 
 
 class Links(HTMLParser):
@@ -37,8 +45,12 @@ class Links(HTMLParser):
             self.policy = given["content"] or ""
 
 
+Written = tuple[Project, Collected, str]
+
+
 @pytest.fixture
-def written(project: Project) -> tuple[Project, str]:
+def written(project: Project) -> Written:
+    """FedAvg, finished; Local without its first seed, of which one run has failed."""
     project.declare(
         methods={"fedavg": None, "local": None},
         axes={"target": ["plain", "ink"], "seed": [0, 1]},
@@ -52,64 +64,20 @@ def written(project: Project) -> tuple[Project, str]:
     failed = project.workspace.root / project.runs[1].directory
     failed.mkdir(parents=True)
     write_json(failed / "failure.json", {"text": "the loss is nan", "retry": False})
-    project.collect()
-    return project, report.write(project.workspace, ["toy"], "toy").read_text()
+    collected = project.collect()
+    return project, collected, report.write(project.workspace, ["toy"], "toy").read_text()
 
 
-def test_page_asks_for_nothing_and_may_not(written: tuple[Project, str]) -> None:
-    links = Links(written[1])
+def test_the_page_asks_for_nothing_and_shows_what_there_is_and_is_not(written: Written) -> None:
+    _, collected, page = written
+    links = Links(page)
+    assert links.policy.startswith("default-src 'none'") and "http" not in links.policy
     assert [address for address in links.addresses if not address.startswith(("#", "data:"))] == []
-    assert links.policy.startswith("default-src 'none'")
-    assert "http" not in links.policy
-
-
-def test_the_front_page_links_to_the_scorecard_that_is_there(written: tuple[Project, str]) -> None:
-    workspace = written[0].workspace
-    workspace.scorecard.touch()
-    for name, link in (("toy", "../../scorecard.html"), ("papers/toy", "../../../scorecard.html")):
-        page = report.write(workspace, ["toy"], name)
-        assert link in Links(page.read_text()).addresses and (page.parent / link).is_file()
-
-
-def test_contents_lead_to_headings(written: tuple[Project, str]) -> None:
-    inner = {address[1:] for address in Links(written[1]).addresses if address.startswith("#")}
+    inner = {address[1:] for address in links.addresses if address.startswith("#")}
     assert {"toy-table0", "toy-notes", "toy-figure0", "toy-holders", "toy-costs", "toy-sources"} <= inner
-    assert [name for name in inner if f'id="{name}"' not in written[1]] == []
-
-
-def test_a_table_is_downloaded_as_it_is_written(written: tuple[Project, str]) -> None:
-    workspace = written[0].workspace
-    tables.write(workspace, read(workspace, "toy"))
-    coded = [
-        address for address in Links(written[1]).addresses if address.startswith(("data:text", "data:app"))
-    ]
-    given = [base64.b64decode(address.partition(";base64,")[2]).decode() for address in coded]
-    assert given[0] == (workspace.tables("toy") / "main.csv").read_text()
-    latex.write(workspace, read(workspace, "toy"), workspace.exported("toy"))
-    assert given[1] == (workspace.exported("toy") / "main.tex").read_text()
-    assert len(given) == 2 and given[1].startswith("\\begin{table}")
-
-
-def test_a_figure_is_downloaded_where_it_was_drawn(written: tuple[Project, str]) -> None:
-    workspace = written[0].workspace
-    assert "curves.svg" not in written[1]
-    draw.write(workspace, read(workspace, "toy"))
-    page = report.write(workspace, ["toy"], "toy")
-    files = [page.parent / address for address in Links(page.read_text()).addresses if "figures/" in address]
-    assert [file.suffix for file in files] == [".svg", ".pdf", ".png", ".csv"]
-    assert all(file.is_file() for file in files)
-
-
-def test_page_shows_the_table_and_escapes_titles(written: tuple[Project, str]) -> None:
-    page = written[1]
+    assert [name for name in inner if f'id="{name}"' not in page] == []
     assert "By target &lt;b&gt;" in page and "By target <b>" not in page
-    assert "60.0 ± 0.0" in page  # id of fedavg: mean of .5 and .7, both seeds
-    assert "50.0 ± 35.4" in page  # ood: 25 and 75
-
-
-def test_page_names_what_is_not_there(written: tuple[Project, str]) -> None:
-    project, page = written
-    collected = read(project.workspace, "toy")
+    assert "60.0 ± 0.0" in page and "50.0 ± 35.4" in page  # id: of .5 and .7; ood: of 25 and 75
     rows = unfinished(collected).to_dict("records")
     assert [(row["state"], row["method"], row["n"], row["target"], row["seed"]) for row in rows] == [
         ("failed", "local", 1, "plain", "0"),
@@ -119,24 +87,36 @@ def test_page_names_what_is_not_there(written: tuple[Project, str]) -> None:
     assert "6 of 8 runs are finished." in page and "2 runs are not finished, 1 of them failed" in page
 
 
-def test_costs_are_means_of_finished_runs(written: tuple[Project, str]) -> None:
-    project = written[0]
-    collected = read(project.workspace, "toy")
+def test_tables_figures_and_the_scorecard_are_linked_where_they_are(written: Written) -> None:
+    project, collected, page = written
+    workspace = project.workspace
+    coded = [link for link in Links(page).addresses if link.startswith(("data:text", "data:app"))]
+    given = [base64.b64decode(address.partition(";base64,")[2]).decode() for address in coded]
+    tables.write(workspace, collected)
+    latex.write(workspace, collected, workspace.exported("toy"))
+    files = workspace.tables("toy") / "main.csv", workspace.exported("toy") / "main.tex"
+    assert given == [file.read_text() for file in files]
+    draw.write(workspace, collected)
+    workspace.scorecard.touch()
+    for name, above in (("toy", "../../"), ("papers/toy", "../../../")):
+        found = report.write(workspace, ["toy"], name)
+        links = Links(found.read_text()).addresses
+        drawn = [found.parent / address for address in links if "figures/" in address]
+        assert [file.suffix for file in drawn] == [".svg", ".pdf", ".png", ".csv"]
+        assert f"{above}scorecard.html" in links
+        assert all(file.is_file() for file in [*drawn, found.parent / f"{above}scorecard.html"])
+
+
+def test_costs_scores_and_curves_are_means_of_finished_runs(written: Written) -> None:
+    project, collected, _ = written
     table = costs(collected, summaries(project.workspace, collected)).set_index("method")
     assert table.loc["fedavg", ["runs", "ood", "memory", "seconds"]].tolist() == [4, 50.0, 90.0, 1.5]
     assert table.loc["local", ["runs", "ood"]].tolist() == [2, 75.0]
     assert table.loc["fedavg", "sent"] == pytest.approx(160e-6)
-    scores = json.loads((project.workspace.root / "results/report/toy/scores.json").read_text())
-    assert scores == {
-        "toy": {
-            "fedavg": {"id": 60.0, "ood": 50.0, "finished": 4},
-            "local": {"id": 60.0, "ood": 75.0, "finished": 2},
-        }
-    }
-
-
-def test_curves_are_means_over_seeds(written: tuple[Project, str]) -> None:
-    frame = pd.read_csv(written[0].workspace.root / "results/report/toy/curves.csv")
+    folder = project.workspace.root / "results" / "report" / "toy"
+    fedavg, local = ({"id": 60.0, "ood": ood, "finished": n} for ood, n in ((50.0, 4), (75.0, 2)))
+    assert json.loads((folder / "scores.json").read_text()) == {"toy": {"fedavg": fedavg, "local": local}}
+    frame = pd.read_csv(folder / "curves.csv")
     assert list(frame.columns) == ["panel", "method", "round", "id", "ood"]
     assert not frame.duplicated(["panel", "method", "round"]).any()
     last = frame[frame["round"] == frame["round"].max()].groupby("method")["ood"].mean()
@@ -145,17 +125,13 @@ def test_curves_are_means_over_seeds(written: tuple[Project, str]) -> None:
 
 def test_costs_count_all_passes_and_nothing_travels_where_one_client_holds_all(project: Project) -> None:
     """Ditto trains two networks on every batch; with `centralized` StableFDG pools its clients as central does."""
-    project.declare(
-        methods={"fedavg": None, "ditto": None, "central": None, "stablefdg": {"method": {"params": {"centralized": True}}}},
-        axes={"seed": [0]},
-        spec={"model": {"name": "digits_cnn"}},
-    )  # fmt: skip
+    pooled = {"method": {"params": {"centralized": True}}}
+    rows = {"fedavg": None, "ditto": None, "central": None, "stablefdg": pooled}
+    project.declare(methods=rows, axes={"seed": [0]}, spec={"model": {"name": "digits_cnn"}})
     for cell in expand(project.workspace, load(project.workspace, "toy")):
-        directory = project.add(cell.label, {1: accuracy((0.5, 0.7))}, spec=cell.spec, **cell.axes)
-        summary = json.loads((directory / "summary.json").read_text())
+        run = project.add(cell.label, {1: accuracy((0.5, 0.7))}, spec=cell.spec, **cell.axes)
         passes = 2e9 if cell.label == "ditto" else 1e9
-        summary["costs"] |= {"images": 1e9, "forward_passes": passes, "backward_passes": passes}
-        write_json(directory / "summary.json", summary)
+        changed(run, costs={"images": 1e9, "forward_passes": passes, "backward_passes": passes})
     collected = project.collect()
     table = costs(collected, summaries(project.workspace, collected)).set_index("method")
     assert table["gmacs_forward"].to_dict() == {"fedavg": 7, "ditto": 14, "central": 7, "stablefdg": 7}
@@ -169,30 +145,40 @@ def test_costs_count_all_passes_and_nothing_travels_where_one_client_holds_all(p
     assert central.startswith("<td>1</td><td>–</td><td>–</td>")
 
 
-def test_summaries_come_from_pack_stamps_where_run_directories_are_absent(
-    written: tuple[Project, str],
-) -> None:
-    project = written[0]
+def test_summaries_come_from_pack_stamps_where_run_directories_are_absent(written: Written) -> None:
+    project, _, _ = written
     collected = read(project.workspace, "toy")
     before = summaries(project.workspace, collected)
     write_json(project.workspace.pack("0123").path, {"pack": "0123", "finished": before, "failed": {}})
     shutil.rmtree(project.workspace.results / "runs")
-    assert len(before) == 6
-    assert summaries(project.workspace, collected) == before
+    assert len(before) == 6 and summaries(project.workspace, collected) == before
 
 
-def test_absent_experiment_is_named_and_none_at_all_is_a_mistake(written: tuple[Project, str]) -> None:
-    project = written[0]
-    page = report.write(project.workspace, ["other", "toy"], "all").read_text()
-    assert "fedshift collect other" in page
+def test_an_absent_experiment_is_named_and_none_at_all_is_a_mistake(written: Written) -> None:
+    workspace = written[0].workspace
+    assert "fedshift collect other" in report.write(workspace, ["other", "toy"], "all").read_text()
     with pytest.raises(FedshiftError, match="no runs have been collected"):
-        report.write(project.workspace, ["other"], "other")
+        report.write(workspace, ["other"], "other")
+    assert "results/report/toy/index.html" in done(fedshift(workspace.root, "report", "toy"))
+    chosen = fedshift(workspace.root, "report", "toy", "--set", "mine")
+    assert "results/report/mine/index.html" in done(chosen)
 
 
-def test_verb_writes_below_the_name_of_the_set(written: tuple[Project, str]) -> None:
-    root = str(written[0].workspace.root)
-    assert (
-        "results/report/toy/index.html" in CliRunner().invoke(main, ["--root", root, "report", "toy"]).output
-    )
-    chosen = CliRunner().invoke(main, ["--root", root, "report", "toy", "--set", "mine"])
-    assert "results/report/mine/index.html" in chosen.output
+def test_a_wheel_holds_every_template(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    shutil.copytree(ROOT / "src", source / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    for name in ("pyproject.toml", "README.md"):
+        shutil.copy(ROOT / name, source)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet", "--no-index"]
+    command = [*pip, "--no-deps", "--no-build-isolation", "--wheel-dir", str(tmp_path), str(source)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (wheel,) = tmp_path.glob("*.whl")
+    names = {f"fedshift/analysis/templates/{path.name}" for path in TEMPLATES.iterdir()}
+    assert len(names) > 2 and names <= {*zipfile.ZipFile(wheel).namelist()}
+
+
+def test_cells_of_pages() -> None:
+    """A bar within a cell does not end it; numbers have three digits or so."""
+    assert piped([["row", "value"], ["a|b", "1"]], ["---", "--:"]).splitlines()[-1] == r"| a\|b | 1 |"
+    assert [number(value) for value in (1234.5, 12.345, 0.5, float("nan"))] == ["1,234", "12.3", "0.5", "–"]

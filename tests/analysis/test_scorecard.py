@@ -1,4 +1,4 @@
-"""The scorecard counts every printed number and every claim once."""
+"""The scorecard: what it makes of verdicts on numbers and claims; golden results have that of the archive."""
 
 import shutil
 from pathlib import Path
@@ -9,10 +9,8 @@ import pytest
 
 from fedshift.analysis.coverage import Number
 from fedshift.analysis.scorecard import (
-    CLAIMED,
     FILES,
     NO_RUN,
-    NUMBERS,
     Line,
     Scorecard,
     markdown,
@@ -23,6 +21,7 @@ from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
 
 Row = dict[str, Any]
+LINK = "tables/fdse/table1/table.md"
 SAID = {"said": "fdse > fedavg, ALL", "printed": 2.5, "words": "fedavg +2.0 [+1.0, +3.0], 5 seeds"}
 TEXTS = pd.read_csv(ROOT / "reference" / "claims.csv").set_index("id")["text"]
 PUBLISHED = pd.read_csv(ROOT / "reference" / "published.csv", low_memory=False)
@@ -74,42 +73,11 @@ def of(lines: list[Line], item: str) -> Line:
     return line
 
 
-def test_every_number_and_claim_is_counted_once(card: Scorecard) -> None:
-    """Numbers that are printed again, and settings that were copied from a paper, count nowhere."""
-    once = PUBLISHED[PUBLISHED["same_as"].isna() & ~PUBLISHED["metric_id"].str.startswith("hp:")]
-    counted = once["metric_id"].str.contains("^params_|^comm_|^macs_|^architecture")
-    every = (
-        (card.numbers, int((~counted).sum()), NUMBERS),
-        (card.counted, int(counted.sum()), NUMBERS),
-        (card.claims, 438, CLAIMED),
-    )
-    for lines, total, words in every:
-        assert lines[-1].of == "all" and lines[-1].total == total == sum(line.total for line in lines[:-1])
-        for line in lines:
-            assert [*line.counts] == [*words] and sum(line.counts.values()) == line.total
-        for word in words:
-            assert sum(line.counts[word] for line in lines[:-1]) == lines[-1].counts[word]
-
-
-def test_items_stand_in_the_order_of_their_numbers(card: Scorecard) -> None:
-    """They stood as in published.csv: hFedF 10 after 19, FDSE A5 after A9."""
-    tables = [line.of for line in card.numbers if line.of.startswith("hFedF")]
-    assert tables == [f"hFedF {number}" for number in (2, 3, 4, 5, 6, *range(11, 20))][: len(tables)]
-    items = [line.of for line in card.claims if line.of.startswith("FDSE")]
-    assert items[:9] == [
-        f"FDSE {item}" for item in ["1", "2", "3", "4", "A8", "A9", "Fig 3", "Fig 4", "Fig 5"]
-    ]
-
-
-def test_words_are_those_of_the_tables(card: Scorecard) -> None:
-    line = of(card.numbers, "FDSE 1")
-    assert line.counts == {"consistent": 1, "different": 1, "too few seeds": 1, NO_RUN: 75}
-    assert line.experiments == {"fdse/table1": {"table": "tables/fdse/table1/table.md"}}
-    assert of(card.counted, "FDSE A5").counts[NO_RUN] == 9
-
-
 def test_claims_are_judged_on_the_papers_experiment(card: Scorecard) -> None:
     """Nine seeds of another experiment weigh less than three of the paper's."""
+    line = of(card.numbers, "FDSE 1")
+    assert line.counts == {"consistent": 1, "different": 1, "too few seeds": 1, NO_RUN: 75}
+    assert line.experiments == {"fdse/table1": {"table": LINK}}
     assert of(card.claims, "FDSE 1").counts["as published"] == 1
     assert card.claims[-1].counts == {"as published": 1, "against": 0, "open": 1, NO_RUN: 436}
     assert card.outdated == {"hfedf/table2": ["HF-C01.2"]}
@@ -117,40 +85,32 @@ def test_claims_are_judged_on_the_papers_experiment(card: Scorecard) -> None:
 
 def test_what_has_runs_is_said_in_words(card: Scorecard) -> None:
     """In the order of the papers' numbers; what has no seeds is not there."""
-    link = "tables/fdse/table1/table.md"
     assert [(one.of, one.word, one.link) for one in card.findings] == [
-        ("FDSE 1", "1 consistent, 1 different, 1 too few seeds", link),
+        ("FDSE 1", "1 consistent, 1 different, 1 too few seeds", LINK),
         ("FDSE 1", "1 of 6 as published", ""),
         ("FDSE 1", "as published", ""),
         ("hFedF 2", "open", ""),
         ("hFedF 2 3", "0 of 4 as published", ""),
     ]
     numbers, sentence, comparison, *_ = card.findings
-    assert numbers.what == "3 numbers" and numbers.text.endswith("; 5 seeds")
-    assert numbers.text.startswith("distance from print 0.5 points at the median, 1.5 at most, 1.0 rms")
+    assert numbers.what == "3 numbers"
+    assert numbers.text == "distance from print 0.5 points at the median, 1.5 at most, 1.0 rms; 5 seeds"
     assert sentence.text.startswith("1 as published, 5 without a run; Sec 5.2")
     assert comparison.text == "printed +2.5; fedavg +2.0 [+1.0, +3.0], 5 seeds"
 
 
-def test_the_opening_says_whether_anything_was_run(
-    card: Scorecard, printed: list[Number], tmp_path: Path
+def test_the_page_says_whether_anything_was_run(
+    results: Path, card: Scorecard, printed: list[Number], tmp_path: Path
 ) -> None:
     assert card.opening.startswith("Re-run so far: 3 of ")
     assert "1 consistent, 1 different, 1 too few seeds." in card.opening
     nothing = scorecard(Workspace(ROOT), tmp_path, tmp_path, FILES, printed)
     assert nothing.opening.startswith("None of ") and nothing.findings == []
-
-
-def test_the_page_as_markdown_and_html(results: Path, tmp_path: Path, card: Scorecard) -> None:
     for name in ("experiments", "reference"):
         (tmp_path / name).symlink_to(ROOT / name)
     shutil.copytree(results / "tables", tmp_path / "results" / "tables")
-    path = write(Workspace(tmp_path))
+    path = write(Workspace(tmp_path), printed)
     page, text = path.read_text(), path.with_suffix(".md").read_text()
     assert text == f"# Scorecard\n\n{markdown(card)}"
-    row = (
-        "| FDSE 1 | 78 | 1 | 1 | 1 | 75 | [table](tables/fdse/table1/table.md), `fedshift run fdse/table1` |"
-    )
-    assert row in text and "- `fedshift table hfedf/table2`: HF-C01.2" in text
-    assert '<a href="tables/fdse/table1/table.md">table</a>' in page and card.opening in page
-    assert "http" not in page
+    assert f"| FDSE 1 | 78 | 1 | 1 | 1 | 75 | [table]({LINK}), `fedshift run fdse/table1` |" in text
+    assert f'<a href="{LINK}">table</a>' in page and card.opening in page and "http" not in page

@@ -12,34 +12,22 @@ from tests.verbs import done, fedshift, refused
 
 from .conftest import Project, accuracy
 
-DOMAINS = ["ink", "outline", "plain"]
+METHODS, DOMAINS = ("fedavg", "fedbn", "ditto"), ("ink", "outline", "plain")
 FINISHED = {("fedavg", target) for target in DOMAINS}
-HALF = {
-    ("fedavg", "ink"),
-    ("fedavg", "outline"),
-    ("fedavg", "plain"),
-    ("fedbn", "ink"),
-    ("fedbn", "plain"),
-    ("ditto", "outline"),
-}
+HALF = FINISHED | {("fedbn", "ink"), ("fedbn", "plain"), ("ditto", "outline")}
 
 
-def half(project: Project, finished: set[tuple[str, str]], **keys: object) -> Collected:
+def half(project: Project, finished: set[tuple[str, str]], *figures: str) -> Collected:
     """Three methods on three domains, of which these have been trained."""
-    project.declare(
-        methods={"fedavg": None, "fedbn": None, "ditto": None},
-        axes={"target": DOMAINS, "seed": [0]},
-        tables={"t": {}},
-        **{"figures": ["curves", "ranks"], **keys},
-    )
-    for method in ("fedavg", "fedbn", "ditto"):
-        for target in DOMAINS:
-            ran = {1: accuracy((0.5, 0.5), ood=0.5)} if (method, target) in finished else None
-            project.add(method, ran, target=target, seed=0)
-    return project.collect()
+    values = {
+        (method, target, 0): 0.5 if (method, target) in finished else None
+        for method in METHODS
+        for target in DOMAINS
+    }
+    return project.trained(values, tables={"t": {}}, figures=[*figures] or ["curves", "ranks"])
 
 
-def test_a_figure_that_cannot_be_drawn_leaves_the_others(project: Project) -> None:
+def test_a_figure_that_cannot_be_drawn_leaves_the_others_and_the_report(project: Project) -> None:
     half(project, FINISHED)
     root, folder = project.workspace.root, project.workspace.figures("toy")
     folder.mkdir(parents=True)
@@ -49,17 +37,13 @@ def test_a_figure_that_cannot_be_drawn_leaves_the_others(project: Project) -> No
     assert "not drawn: ranks: ranking: " in result.output
     assert not (folder / "ranks.svg").exists()
     assert "| fedavg" in done(fedshift(root, "table", "toy"))
-
-
-def test_the_report_shows_the_others_and_why(project: Project) -> None:
-    half(project, FINISHED)
-    done(fedshift(project.workspace.root, "report", "toy"))
+    done(fedshift(root, "report", "toy"))
     page = (project.workspace.report("toy") / "index.html").read_text()
     assert "Accuracy" in page and "ranks: ranking: 1 methods have all seeds" in page
 
 
 def test_no_figure_at_all_is_an_error_except_to_the_workflow(project: Project) -> None:
-    half(project, FINISHED, figures=["ranks"])
+    half(project, FINISHED, "ranks")
     refused(fedshift(project.workspace.root, "figure", "toy"), "not drawn: ranks", "Train more")
     done(fedshift(project.workspace.root, "figure", "toy", "--lenient"))
     done(fedshift(project.workspace.root, "report", "toy"))
@@ -67,8 +51,7 @@ def test_no_figure_at_all_is_an_error_except_to_the_workflow(project: Project) -
 
 def test_methods_are_ranked_over_the_blocks_that_they_share(project: Project) -> None:
     """Of three methods one has a single domain: no two domains are left that all three have."""
-    collected = half(project, HALF)
-    result = ranking.ranking([collected], "ood")
+    result = ranking.ranking([half(project, HALF)], "ood")
     assert {*result.table["method"]} == {"fedavg", "fedbn"} and result.blocks == 2
     assert result.left[0].startswith("ditto:")
     shown = done(fedshift(project.workspace.root, "rank", "toy"))
@@ -88,8 +71,8 @@ def test_nothing_finished_is_an_error_and_writes_nothing(project: Project) -> No
 
 def test_collect_names_runs_whose_records_are_not_finite(project: Project) -> None:
     project.declare(methods={"fedavg": None, "local": None}, axes={"target": ["ink"]})
-    project.add("fedavg", {1: accuracy((0.5, 0.5), ood=0.5)}, loss={1: float("nan")}, target="ink")
-    project.add("local", {1: accuracy((0.5, 0.5), ood=0.5)}, target="ink")
+    for method, loss in (("fedavg", float("nan")), ("local", 1.0)):
+        project.add(method, {1: accuracy((0.5, 0.5), ood=0.5)}, loss=loss, target="ink")
     told = fedshift(project.workspace.root, "collect", "toy", "--plan", str(project.plan()))
     assert "not finite: records of 1 runs, fedavg target=ink from round 1 on" in done(told)
     assert "Lower local.lr" in told.output and "local target" not in told.output

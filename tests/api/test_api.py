@@ -53,7 +53,9 @@ def test_the_package_is_light() -> None:
 
 def test_the_page_runs_and_its_numbers_are_the_tables(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(home)
-    first, second, *_ = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "python.md").read_text(), re.DOTALL)
+    first, second, *_ = re.findall(
+        r"```python\n(.*?)```", (ROOT / "docs" / "python.md").read_text(), re.DOTALL
+    )
     names: dict[str, object] = {}
     exec(first, names)
     run, data = names["run"], names["data"]
@@ -64,10 +66,8 @@ def test_the_page_runs_and_its_numbers_are_the_tables(home: Path, monkeypatch: p
     assert frame[["id", "ood"]].iloc[0].to_dict() == pytest.approx(run.accuracy())
     exec(second.replace('"demo"', '"toy"'), names)
     _columns_are_those_of_the_page(home, run)
-    assert (
-        len(data.of(domain="ink", label=3))
-        == ((data.table["domain"] == "ink") & (data.table["label"] == 3)).sum()
-    )
+    chosen = (data.table["domain"] == "ink") & (data.table["label"] == 3)
+    assert len(data.of(domain="ink", label=3)) == chosen.sum()
 
 
 def _columns_are_those_of_the_page(home: Path, run: fedshift.Run) -> None:
@@ -113,12 +113,13 @@ def test_the_examples_of_the_functions_run(home: Path, monkeypatch: pytest.Monke
 
 
 def test_mistakes_are_named(home: Path) -> None:
-    with pytest.raises(FedshiftError, match="no finished run is called 'ffff'"):
-        fedshift.load_run("ffff", root=home)
-    with pytest.raises(FedshiftError, match="Did you mean 'fedavg'"):
-        fedshift.run("fedvag", root=home)
-    with pytest.raises(FedshiftError, match="Did you mean 'toy'"):
-        fedshift.results("tooy", root=home)
+    for function, name, said in (
+        (fedshift.load_run, "ffff", "no finished run is called 'ffff'"),
+        (fedshift.run, "fedvag", "Did you mean 'fedavg'"),
+        (fedshift.results, "tooy", "Did you mean 'toy'"),
+    ):
+        with pytest.raises(FedshiftError, match=said):
+            function(name, root=home)  # type: ignore[operator]
 
 
 @pytest.mark.parametrize(("trained", "last"), [({"rounds": 4}, 4), ({}, 5)])
@@ -138,14 +139,21 @@ def test_what_callers_have_at_hand_is_taken(
 ) -> None:
     """Numbers of NumPy and PyTorch, arrays, paths, ranges; the same run as of plain values."""
     monkeypatch.chdir(home)
-    settings = {"local.lr": 0.5, "local.batch": 32, "partition.fractions": [0.5, 0.25, 0.25]}
+    fractions = [0.5, 0.25, 0.25]
+    settings = {"local.lr": 0.5, "local.batch": 32, "partition.fractions": fractions}
     odd = {
         "local.lr": np.float64(0.5),
         "local.batch": torch.tensor(32),
-        "partition.fractions": np.array([0.5, 0.25, 0.25]),
+        "partition.fractions": np.array(fractions),
     }
     expected = fedshift.run("fedavg", "digits", "ink", seed=5, rounds=0, settings=settings)
-    run = fedshift.run(np.str_("fedavg"), np.str_("digits"), np.array("ink"), seed=np.int64(5), rounds=np.uint8(0), settings=odd, threads=np.int32(1), device=torch.device("cpu"))  # fmt: skip
+    counts = {
+        "seed": np.int64(5),
+        "rounds": np.uint8(0),
+        "threads": np.int32(1),
+        "device": torch.device("cpu"),
+    }
+    run = fedshift.run(np.str_("fedavg"), np.str_("digits"), np.array("ink"), settings=odd, **counts)  # type: ignore[arg-type]
     assert run.digest == expected.digest
     assert fedshift.load_run(np.str_(run.digest)).path.samefile(fedshift.load_run(run.path).path)
     tree = plant(tmp_path / "clinics", "ABC", "xy", each=6)
@@ -204,9 +212,8 @@ def test_a_client_without_a_test_image_has_no_part_in_id(
     plant(tree, ["rural", "ward"], "x", each=6)
     plant(tree, ["ward"], "y", each=6)
     settings = {"local.lr": 0.1, "local.batch": 4}
-    run = fedshift.run(
-        "fedavg", f"folder:{tree}", "ward", rounds=1, protocol="digits", settings=settings, root=root
-    )
+    about = {"protocol": "digits", "settings": settings, "root": root}
+    run = fedshift.run("fedavg", f"folder:{tree}", "ward", rounds=1, **about)
     assert run.tested == tested and run.summary["absent"] == {"rural": ["y"]}
     records = run.metrics
     own = records[(records["round"] == 1) & (records["metric"] == "accuracy") & (records["client"] >= 0)]

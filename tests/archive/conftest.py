@@ -15,6 +15,7 @@ import yaml
 from fedshift.archive import file, store
 from fedshift.archive.file import Archived
 from fedshift.common.files import write_bytes, write_json
+from fedshift.experiments.protocols import merge
 from fedshift.planning import planfile
 from fedshift.storage.rundir import RunDirectory
 from fedshift.storage.workspace import Workspace
@@ -46,10 +47,7 @@ def trained(digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         for pack in sorted({run.pack for run in planfile.runs(Path(plan))}):
             done(fedshift(root, "train", "--plan", plan, "--pack", pack))
         for run in Workspace(root).runs():  # the same where files differ from the commit
-            summary = run.summary() or {}
-            write_json(
-                run.summary_file, {**summary, "environment": {**summary["environment"], "commit": "c0ffee1"}}
-            )
+            write_json(run.summary_file, merge(run.summary() or {}, {"environment": {"commit": "c0ffee1"}}))
 
     return once(tmp_path_factory, "archived", make)
 
@@ -75,9 +73,8 @@ def rewritten(old: Archived, content: dict[str, bytes] | None = None, **index: A
     """The file with other members, or another index, whose hashes are all right: who doctors it can do that."""
     fields = {**old.index.model_dump(), **index}
     parts = {**old.content, **(content or {})}
-    new = file.create(
-        old.path.parent, fields["run"], fields["versions"], fields["finished"], parts, fields["left_out"]
-    )
+    kept = (fields[name] for name in ("run", "versions", "finished"))
+    new = file.create(old.path.parent, *kept, parts, fields["left_out"])
     old.path.unlink(missing_ok=True)
     write_bytes(new.path, new.data)
     return new

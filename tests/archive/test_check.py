@@ -74,14 +74,24 @@ def test_results_of_evaluations_are_of_the_run(here: Workspace) -> None:
 
 
 def test_another_schema_is_refused_with_its_column(here: Workspace, archived: Archived) -> None:
-    new = with_table(archived, METRICS, lambda table: table.drop_columns(["value"]))
-    refused(here, new, METRICS, "column 'value' is not there, not double")
-    new = with_table(
-        archived, METRICS, lambda table: table.drop_columns(["value"]).append_column("value", table["n"])
-    )
-    refused(here, new, METRICS, "column 'value' is int64, not double")
-    new = with_table(archived, STATISTICS, lambda table: table.append_column("more", table["round"]))
-    refused(here, new, STATISTICS, "has columns that no run records", "more")
+    def without(table: pa.Table) -> pa.Table:
+        return table.drop_columns(["value"])
+
+    for file, change, *said in (
+        (METRICS, without, "column 'value' is not there, not double"),
+        (
+            METRICS,
+            lambda of: without(of).append_column("value", of["n"]),
+            "column 'value' is int64, not double",
+        ),
+        (
+            STATISTICS,
+            lambda of: of.append_column("more", of["round"]),
+            "has columns that no run records",
+            "more",
+        ),
+    ):
+        refused(here, with_table(archived, file, change), file, *said)
     refused(here, rewritten(archived, {METRICS: b"PAR1"}), METRICS, "is no Parquet file")
 
 

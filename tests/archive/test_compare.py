@@ -54,15 +54,14 @@ def test_the_same_code_is_one_commit_without_changes(
     assert compare(run, other).same_code is same
 
 
-def test_other_bits_on_the_same_class_fail(run: RunDirectory, archived: Archived) -> None:
+def test_other_bits_on_the_same_class_fail_and_other_weights_are_other_bits(
+    run: RunDirectory, archived: Archived
+) -> None:
+    result = compare(run, with_summary(archived, lambda summary: summary["hashes"].update(weights_last="0")))
+    assert not result.equal and result.points == 0 and not result.passed
     result = compare(run, with_table(archived, METRICS, lambda table: lower(table, 1)))
     assert not result.equal and not result.passed
     assert str(result) == "differs by 1.0 points after the last round, within 5 (same machine class)"
-
-
-def test_other_weights_are_other_bits(run: RunDirectory, archived: Archived) -> None:
-    result = compare(run, with_summary(archived, lambda summary: summary["hashes"].update(weights_last="0")))
-    assert not result.equal and result.points == 0 and not result.passed
 
 
 @pytest.mark.parametrize(("points", "passed"), [(NOISE - 1, True), (NOISE + 1, False)])

@@ -30,17 +30,11 @@ def trained_elsewhere(workspace: Workspace, archived: Archived) -> Archived:
     return other
 
 
-def test_a_run_is_archived_once(here: Workspace, archived: Archived) -> None:
-    before = archived.path.stat().st_mtime_ns
-    assert store.add(here, run_of(here, "fedbn")) == (None, [])
-    assert archived.path.stat().st_mtime_ns == before
-    assert [one.path for one in store.files(here)] == [archived.path]
-
-
-def test_machines_stand_side_by_side(here: Workspace, archived: Archived) -> None:
-    other = trained_elsewhere(here, archived)
+def test_a_run_is_archived_once_and_machines_stand_side_by_side(here: Workspace, archived: Archived) -> None:
+    other, before = trained_elsewhere(here, archived), archived.path.stat().st_mtime_ns
     assert store.superseded(store.files(here)) == []
     assert store.add(here, run_of(here, "fedbn")) == (None, [])
+    assert archived.path.stat().st_mtime_ns == before
     found = store.of_run(here, archived.index.run)
     assert {one.path for one in found} == {archived.path, other.path}
     model = f" ({other.machine.model})" * bool(other.machine.model)  # where the system tells it
@@ -92,15 +86,6 @@ def test_a_file_of_an_earlier_version_is_read_listed_and_found_by_its_digest(
     new, replaced = store.add(here, run)
     assert new and {one.path for one in replaced} == {old.path, archived.path}
     assert store.of_run(here, old.index.run)[0].path == new.path
-
-
-def test_a_run_of_an_earlier_version_is_archived_under_its_name(here: Workspace, archived: Archived) -> None:
-    run = run_of(here, "fedbn")
-    run.path.rename(run.path.with_name(f"{run.digest}-0dd00001"))
-    archived.path.unlink()
-    new, _ = store.add(here, here.run(here.name_of(run)))
-    assert new and new.path.name.startswith(f"{run.digest}-0dd00001-")
-    check(here, file.read(new.path))
 
 
 def git(root: Path, *words: str) -> str:

@@ -10,13 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from fedshift.analysis.collect import collect, planned
+from fedshift.analysis.collect import collect
 from fedshift.analysis.collected import beside, read
 from fedshift.archive import store
 from fedshift.archive.file import Archived
 from fedshift.cli.scorecard import _archived
 from fedshift.common.files import write_bytes
-from fedshift.experiments.load import available, load
 from fedshift.storage.workspace import Workspace
 from tests.archive.conftest import TINY, later, of_earlier_version, with_summary, with_table
 from tests.archive.test_compare import lower
@@ -50,32 +49,30 @@ def test_a_clone_shows_the_tables_without_training(here: Workspace, clone: Works
     assert "§" not in (here.tables("tiny") / "table.md").read_text()
     assert list(clone.runs()) == [] and not (clone.root / "data").exists()
     assert "from the archive: 2" in done(fedshift(clone.root, "collect", "tiny"))
-    planned = done(fedshift(clone.root, "plan", "tiny"))
-    assert "Archived, of what is still to do: 2 runs" in planned  # to be trained, if somebody asks for it
+    said = done(fedshift(clone.root, "plan", "tiny"))
+    assert "Archived, of what is still to do: 2 runs" in said  # to be trained, if somebody asks for it
     (told,) = json.loads(fedshift(clone.root, "status", "tiny", "--json").stdout)
     assert (told["archived"], told["missing"], told["finished"]) == (2, 2, 0)
     shown = done(fedshift(clone.root, "status", "tiny")).splitlines()
     assert shown[0].split()[-1] == "archived" and shown[1].split()[-1] == "2"
 
 
-def test_a_scorecard_makes_the_tables_of_the_archive_first(clone: Workspace) -> None:
+def test_scorecard_and_report_collect_what_is_archived(clone: Workspace) -> None:
     page, made = str(clone.scorecard), str(clone.tables("tiny") / "table.md")
     assert done(fedshift(clone.root, "scorecard", "--written")).split() == [page]
     assert done(fedshift(clone.root, "scorecard")).split() == [made, page]
     assert {*pd.read_csv(clone.tables("tiny") / "table.csv")["archived"]} == {1}
     assert done(fedshift(clone.root, "scorecard")).split() == [page]
-
-
-def test_a_report_collects_what_is_archived(clone: Workspace) -> None:
-    assert done(fedshift(clone.root, "report", "tiny")).split() == [str(clone.report("tiny") / "index.html")]
-    assert "§ From the archive" in (clone.report("tiny") / "index.html").read_text()
+    shutil.rmtree(clone.results)
+    report = clone.report("tiny") / "index.html"
+    assert done(fedshift(clone.root, "report", "tiny")).split() == [str(report)]
+    assert "§ From the archive" in report.read_text()
     shutil.rmtree(clone.results)
     shutil.rmtree(clone.archive)
     refused(fedshift(clone.root, "report", "tiny"), "no run of it is finished here or archived")
 
 
-def test_a_scorecard_finds_what_is_archived_without_all_runs(clone: Workspace) -> None:
-    """As it does that names every run of every experiment."""
+def test_a_scorecard_finds_the_experiments_of_which_something_is_archived(clone: Workspace) -> None:
     others: dict[str, dict[str, Any]] = {
         "declared": {"train": False, "tables": {"main": {"metrics": ["setting.local.lr"]}}},
         "longer": {"spec": {"federation": {"rounds": 3}, "local": {"epochs": 1}}},  # in the same folder
@@ -86,19 +83,11 @@ def test_a_scorecard_finds_what_is_archived_without_all_runs(clone: Workspace) -
     }  # fmt: skip
     for name, changes in others.items():
         (clone.experiments / f"{name}.yaml").write_text(yaml.safe_dump({**TINY, **changes}, sort_keys=False))
-    found = []
-    for name in available(clone):
-        experiment = load(clone, name)
-        directories = (
-            [use.directory for use in planned(clone, experiment, None)] if not experiment.tune else []
-        )
-        if experiment.tables and (not experiment.train or store.archived(clone, directories)):
-            found.append(name)
-    assert [*_archived(clone)] == found == ["declared", "plain_and_ink", "tiny"]
+    assert [*_archived(clone)] == ["declared", "plain_and_ink", "tiny"]
 
 
-def test_what_is_archived_later_is_in_the_next_table(clone: Workspace, tmp_path: Path) -> None:
-    """As after `git pull`: the tables were made of one run, then there are two."""
+def test_what_has_changed_since_is_collected_again(clone: Workspace, tmp_path: Path) -> None:
+    """As after `git pull`: the tables were made of one run, or of one method; after an upgrade: the file of runs lacks a column."""
     (later,) = clone.archive.rglob("*/fedbn/**/*.zip")
     later.rename(tmp_path / later.name)
     assert table_of(clone).groupby("method")["mean"].count().to_dict() == {"fedavg": 3, "fedbn": 0}
@@ -106,26 +95,17 @@ def test_what_is_archived_later_is_in_the_next_table(clone: Workspace, tmp_path:
     table_of(clone)
     assert clone.metrics("tiny").stat().st_mtime_ns == before
     (tmp_path / later.name).rename(later)
-    assert table_of(clone).groupby("method")["mean"].count().to_dict() == {"fedavg": 3, "fedbn": 3}
-
-
-def test_an_experiment_that_has_grown_is_collected_again(clone: Workspace) -> None:
-    """As after `git pull`: the tables were made of one method, then the file has another."""
+    whole = table_of(clone)
+    assert whole.groupby("method")["mean"].count().to_dict() == {"fedavg": 3, "fedbn": 3}
     file = clone.experiments / "tiny.yaml"
     grown = file.read_text()
     file.write_text(yaml.safe_dump({**TINY, "methods": {"fedavg": None}}, sort_keys=False))
     assert {*table_of(clone)["method"]} == {"fedavg"}
     file.write_text(grown)
-    assert table_of(clone).groupby("method")["mean"].count().to_dict() == {"fedavg": 3, "fedbn": 3}
-
-
-def test_what_other_code_collected_is_collected_again(clone: Workspace) -> None:
-    """As after an upgrade: the file of runs lacks a column that this code reads."""
-    expected = table_of(clone)
+    assert table_of(clone).equals(whole)
     runs = beside(clone.metrics("tiny"), "runs")
     pq.write_table(pq.read_table(runs).drop_columns(["rounds"]), runs)
-    assert table_of(clone).equals(expected)
-    assert "rounds" in pq.read_schema(runs).names
+    assert table_of(clone).equals(whole) and "rounds" in pq.read_schema(runs).names
 
 
 def test_adapted_rows_come_from_the_archive_too(here: Workspace, tmp_path: Path) -> None:
@@ -178,10 +158,8 @@ def test_a_doctored_file_is_refused_before_tables_are_made(clone: Workspace) -> 
     (one,) = [one for one in store.files(clone) if "/fedbn/" in one.index.run]
     new = with_table(one, "metrics.parquet", lambda table: table.drop_columns(["value"]))
     refused(fedshift(clone.root, "table", "tiny"), f"{new.path}: metrics.parquet", "column 'value'")
-    checked = fedshift(clone.root, "archive", "--check")
-    refused(
-        checked, f"refused: {new.path}: metrics.parquet", "1 archived runs are whole", "1 files are refused"
-    )
+    said = f"refused: {new.path}: metrics.parquet", "1 archived runs are whole", "1 files are refused"
+    refused(fedshift(clone.root, "archive", "--check"), *said)
     refused(fedshift(clone.root, "archive", "--check", "tiny"), "1 files are refused")
 
 
@@ -193,6 +171,10 @@ def test_archive_check_and_compare(here: Workspace) -> None:
     assert "2 archived runs are whole" in said and "0 not the newest" in said and "     2  cpu " in said
     said = done(fedshift(here.root, "archive", "tiny", "--compare"))
     assert said.count("equal bit for bit (same machine class)") == 2 and "2 of 2 archived runs" in said
+    with_table(store.files(here)[0], "metrics.parquet", lambda table: lower(table, 1))
+    result = fedshift(here.root, "archive", "tiny", "--compare")
+    assert result.exit_code == 1 and "FAIL  digits/fedavg/plain/seed0/" in result.output
+    assert "differs by 1.0 points" in result.output and "1 of 2 archived runs" in result.output
 
 
 def test_the_list_has_a_line_a_run_with_what_it_took(here: Workspace) -> None:
@@ -215,27 +197,17 @@ def test_the_list_has_a_line_a_run_with_what_it_took(here: Workspace) -> None:
     refused(fedshift(here.root, "archive", "tiny", "--list"), str(damaged), "is not a whole ZIP file")
 
 
-def an_hour(summary: dict[str, Any]) -> None:
-    summary["costs"]["seconds"] = 3600.0
+def test_the_list_has_the_rounds_that_were_trained_and_no_hours_of_an_earlier_version(
+    archived: Archived,
+) -> None:
+    def stopped(summary: dict[str, Any]) -> None:
+        summary["rounds"], summary["costs"]["seconds"] = 1, 3600.0
 
-
-def test_the_list_has_the_rounds_that_were_trained(archived: Archived) -> None:
-    early = with_summary(archived, lambda summary: summary.update(rounds=1))
-    assert store.listed([early])[0][1] == "1"
-
-
-def test_a_run_of_an_earlier_version_that_recorded_no_seconds_took_no_hours(archived: Archived) -> None:
-    line, total = store.listed([of_earlier_version(with_summary(archived, an_hour))])
+    early = with_summary(archived, stopped)
+    line, _ = store.listed([early])
+    assert (line[1], line[-2]) == ("1", "1.00")
+    line, total = store.listed([of_earlier_version(early)])  # which recorded no seconds
     assert (line[-2], total[-2]) == ("0.00", "0.0")
-
-
-def test_compare_fails_where_the_same_machine_gave_other_bits(here: Workspace) -> None:
-    done(fedshift(here.root, "archive", "tiny"))
-    one = store.files(here)[0]
-    with_table(one, "metrics.parquet", lambda table: lower(table, 1))
-    result = fedshift(here.root, "archive", "tiny", "--compare")
-    assert result.exit_code == 1 and "FAIL  digits/fedavg/plain/seed0/" in result.output
-    assert "differs by 1.0 points" in result.output and "1 of 2 archived runs" in result.output
 
 
 def test_what_a_merge_left_is_told_and_cleared(here: Workspace) -> None:
@@ -256,7 +228,10 @@ def test_the_projects_own_archive_is_whole() -> None:
 
 
 def test_arguments_that_make_no_sense_are_refused(here: Workspace) -> None:
-    refused(fedshift(here.root, "archive"), "no experiment is named")
-    refused(fedshift(here.root, "archive", "tiny", "--check", "--compare"), "are three things")
-    refused(fedshift(here.root, "archive", "--check", "--list"), "are three things")
-    refused(fedshift(here.root, "archive", "tini"), "tiny")
+    for words, said in (
+        ((), "no experiment is named"),
+        (("tiny", "--check", "--compare"), "are three things"),
+        (("--check", "--list"), "are three things"),
+        (("tini",), "tiny"),
+    ):
+        refused(fedshift(here.root, "archive", *words), said)

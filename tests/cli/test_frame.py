@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from fedshift import cli
 from fedshift.cli import VERBS, main
+from fedshift.cli.run import snakemake
 from fedshift.storage.workspace import Workspace
 from tests.data.conftest import plant
 from tests.verbs import fedshift, refused
@@ -54,10 +55,6 @@ def test_a_folder_that_is_no_checkout_is_named(tmp_path: Path) -> None:
         refused(fedshift(tmp_path, *verb), f"error: {tmp_path} is no checkout of fedshift: cd to one")
 
 
-def test_misspelled_verb_names_the_nearest(tmp_path: Path) -> None:
-    refused(fedshift(tmp_path, "tabel"), "Did you mean 'table'?")
-
-
 PLAIN = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}  # file names are ASCII to Python
 
 
@@ -70,19 +67,15 @@ def test_names_of_any_script_on_any_terminal(project: Path, tmp_path: Path, syst
     tree = plant(tmp_path / "tree", ["データ", "ümlaut 🦊"], ["עברית", "x"])
     command = [sys.executable, "-m", "fedshift", "--root", str(project)]
     environment = os.environ | system
-    for words in (
-        ["fetch", "folder", "--release", "mine", "--from", str(tree)],
-        ["verify", "folder", "--release", "mine"],
-    ):
-        done = subprocess.run([*command, *words], env=environment, capture_output=True, check=False)
+    for words in (["fetch", "--from", str(tree)], ["verify"]):
+        command_ = [*command, *words, "folder", "--release", "mine"]
+        done = subprocess.run(command_, env=environment, capture_output=True, check=False)
         assert done.returncode == 0, done.stderr.decode()
     facts = json.loads(Workspace(project).raw("folder", "mine").with_name("mine.verified.json").read_text())
     assert facts["counts"] == {name: {"x": 2, "עברית": 2} for name in ("データ", "ümlaut 🦊")}
 
 
-def test_a_project_is_found_from_below(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_project_is_found_from_below(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     below = project / "experiments" / "fdse"
     monkeypatch.chdir(below)
     result = CliRunner().invoke(main, ["plan", "demo", "--print", "path"])
@@ -91,3 +84,15 @@ def test_a_project_is_found_from_below(
     assert result.stderr.startswith(f"project folder: {project}")
     monkeypatch.chdir(project)
     assert "project folder" not in CliRunner().invoke(main, ["plan", "demo", "--print", "path"]).stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--config", "pack=2"], ["--config=pack=2"], ["-C", "pack=2"], ["-Cpack=2"], ["-n", "-Cpack=2", "-q"]],
+)
+def test_a_config_that_is_handed_on_to_snakemake_keeps_the_experiment(words: list[str]) -> None:
+    """Snakemake listens to the last `--config` alone."""
+    given = snakemake("demo", "profiles/local", words)
+    flag = max(place for place, word in enumerate(given) if word in ("--config", "-C"))
+    assert given[flag + 1 : flag + 3] == ["experiments=[demo]", "pack=2"]
+    assert given.count("experiments=[demo]") == 1

@@ -1,4 +1,4 @@
-"""What scripts and shells read: JSON, and the names that complete a word."""
+"""What plans say of the machine and of means, and what scripts and shells read: JSON, and the names that complete a word."""
 
 import json
 import os
@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from fedshift.common.registry import names
+from fedshift.federation import precision
 from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
 from tests.verbs import done, fedshift
@@ -50,6 +51,34 @@ def test_the_state_of_every_run(toy: Path) -> None:
     assert failed["digest"] == first["digest"] and "no room" in failed["why"]
 
 
+@pytest.mark.parametrize(("device", "instructions"), [("cpu", True), ("cpu", False), ("cuda", False)])
+def test_runs_in_bf16_on_a_cpu_without_instructions_for_it(
+    device: str, instructions: bool, toy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declared = TOY.replace("axes: {", "axes: {local.precision: [fp32, bf16], ").replace(", local: }", "}")
+    (toy / "experiments" / "toy.yaml").write_text(declared)
+    monkeypatch.setattr(precision.torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: instructions)
+    output = done(fedshift(toy, "plan", "toy", "--device", device))
+    said = [line for line in output.splitlines() if "no instructions" in line]
+    slow = device == "cpu" and not instructions
+    assert [line.partition(" ")[0] for line in said] == (["2"] if slow else [])
+
+
+UNEVEN = """\
+only: {local: {local.epochs: [2]}}
+tables: {summary: {}, by_epochs: {columns: [local.epochs]}}
+"""
+
+
+def test_uneven_means_are_named(toy: Path) -> None:
+    declared = TOY.replace("axes: {", "axes: {local.epochs: [1, 2], ") + UNEVEN
+    (toy / "experiments" / "toy.yaml").write_text(declared)
+    lines = [line for line in done(fedshift(toy, "plan", "toy")).splitlines() if "mean over" in line]
+    assert lines == [
+        "toy, table 'summary': 'local' is a mean over local.epochs 2 of 1, 2; the table marks it."
+    ]
+
+
 def test_names_with_titles() -> None:
     listed = json.loads(done(fedshift(ROOT, "list", "methods", "--json")))
     assert listed.keys() == {"methods"} and [*listed["methods"]] == [*names("methods")]
@@ -69,13 +98,9 @@ def test_names_with_titles() -> None:
 )
 def test_a_shell_completes_names(typed: str, expected: set[str]) -> None:
     words = f"fedshift {typed}"
-    asked = {
-        "COMP_WORDS": words,
-        "COMP_CWORD": str(len(words.split()) - 1),
-        "_FEDSHIFT_COMPLETE": "bash_complete",
-    }
+    asked = {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+    environment = os.environ | asked | {"_FEDSHIFT_COMPLETE": "bash_complete"}
     code = "from fedshift.cli import main; main(prog_name='fedshift')"
-    ran = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, env=os.environ | asked, capture_output=True, text=True
-    )
+    command = [sys.executable, "-c", code]
+    ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert {line.partition(",")[2] for line in ran.stdout.splitlines()} == expected, ran.stderr

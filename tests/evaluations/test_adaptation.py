@@ -150,20 +150,20 @@ def test_batches_keep_their_order_and_leave_out_a_single_image():
 def test_what_cannot_be_adapted_says_why(copied):
     directory = directory_of(copied, spec("fedavg"))
     run = directory.name
-    refused(fedshift(copied, "evaluate", run, "fdse"), "no DSE module to adapt", "run of the method fdse")
-    refused(
-        fedshift(copied, "evaluate", run, "fedbn", "--param", "epoch=2"), "unknown key 'epoch'", "'epochs'"
-    )
-    refused(fedshift(copied, "evaluate", run, "fedbn", "--param", "epochs"), "has no '='")
+    last = "fedbn", "--select", "last"
+    for words, *said in (
+        (("fdse",), "no DSE module to adapt", "run of the method fdse"),
+        (("fedbn", "--param", "epoch=2"), "unknown key 'epoch'", "'epochs'"),
+        (("fedbn", "--param", "epochs"), "has no '='"),
+    ):
+        refused(fedshift(copied, "evaluate", run, *words), *said)
     file = directory / json.loads((directory / "summary.json").read_text())["weights"]["last"]
     entries = load_file(file)
     entries["shared/head.bias"] += 1
     save_file(entries, file)
-    refused(fedshift(copied, "evaluate", run, "fedbn", "--select", "last"), "has been changed since the run")
+    refused(fedshift(copied, "evaluate", run, *last), "has been changed since the run")
     file.unlink()
-    refused(
-        fedshift(copied, "evaluate", run, "fedbn", "--select", "last"), "is not there", "pulled come without"
-    )
+    refused(fedshift(copied, "evaluate", run, *last), "is not there", "pulled come without")
     assert results(copied) == []
 
 

@@ -96,17 +96,12 @@ def test_filters_show_the_strongest_images_of_each_client(tmp_path: Path) -> Non
     chosen = {"evaluation": {"keep": "clients"}, "local": {"lr": 0.3}}
     _, run = restored("fedrd", tmp_path, spec(federation={"rounds": 2}, **chosen))
     models = run.of_clients("post_train")
-    for (client, layer, unit), part in (
-        table("filters", run, stage="post_train", top=2, filters=2, stages=["stage2"])
-        .to_pandas()
-        .groupby(["client", "layer", "filter"])
-    ):
+    found = table("filters", run, stage="post_train", top=2, filters=2, stages=["stage2"]).to_pandas()
+    for (client, layer, unit), part in found.groupby(["client", "layer", "filter"]):
         model = run.network.bind(models[client].row).model.eval()
-        positions = [
-            at for _, split, index in models[client].sets if split in ("val", "test") for at in index.tolist()
-        ]
+        sets = [index for _, split, index in models[client].sets if split in ("val", "test")]
         with torch.no_grad():
-            x = run.samples.evaluate(run.samples.take(torch.tensor(positions))[0])
+            x = run.samples.evaluate(run.samples.take(torch.cat(sets))[0])
             values = model.body(x, stop=layer)[:, unit].flatten(1).amax(1)
         best = values.sort(descending=True).values[:2]
         np.testing.assert_allclose(part.sort_values("rank")["response"], best, rtol=1e-4)

@@ -28,15 +28,15 @@ def of_clients(tmp_path_factory: pytest.TempPathFactory) -> Trained:
 # Each analysis, told once more from the run's models, image by image, as plainly as it can be.
 
 
+def image(run: Trained, at: int) -> Tensor:
+    return run.samples.evaluate(run.samples.take(torch.tensor([at]))[0])
+
+
 def features_of(run: Trained, kept: Kept, positions: list[int]) -> Tensor:
     """[n, F] of single images, each in a batch of its own."""
     model = run.network.bind(kept.row).model.eval()
     with torch.no_grad():
-        rows = [
-            model(run.samples.evaluate(run.samples.take(torch.tensor([at]))[0])).feature[0]
-            for at in positions
-        ]
-    return torch.stack(rows)
+        return torch.stack([model(image(run, at)).feature[0] for at in positions])
 
 
 def of_each_client(run: Trained) -> dict[int, tuple[Kept, list[int]]]:
@@ -88,32 +88,24 @@ def retold_activations(run: Trained) -> list[float]:
     for kept in (kept for kept, _ in of_each_client(run).values()):
         model = run.network.bind(kept.row).model.eval()
         (client,) = {client for client, *_ in kept.sets}
-        positions = sorted(
-            at for _, split, index in kept.sets if split in ("val", "test") for at in index.tolist()
-        )
+        sets = [index for _, split, index in kept.sets if split in ("val", "test")]
         assert client >= 0
         with torch.no_grad():
             maps = [
-                model.body(run.samples.evaluate(run.samples.take(torch.tensor([at]))[0]), stop="stage1")
-                for at in positions
+                model.body(image(run, at), stop="stage1") for at in torch.cat(sets).sort().values.tolist()
             ]
         means += torch.stack([one[0].flatten(1).amax(1) for one in maps]).mean(0).tolist()
     return means
 
 
 TRAINED = {"stage": "post_train"}
-ANALYSES: dict[
-    str, tuple[dict[str, Any], Callable[[pd.DataFrame], Any], Callable[[Trained], list[float]]]
-] = {
+Analysis = tuple[dict[str, Any], Callable[[pd.DataFrame], Any], Callable[[Trained], list[float]]]
+ANALYSES: dict[str, Analysis] = {
     "distances": (TRAINED, lambda frame: [*frame[["inter", "intra", "domains"]].iloc[0]], retold_distances),
     "cka": (TRAINED, lambda frame: [*frame["cka"]], retold_cka),
     "spread": (TRAINED, lambda frame: [*frame["deviation"]], retold_spread),
-    "activations": (
-        {**TRAINED, "stages": ["stage1"]},
-        lambda frame: np.concatenate([*frame["mean"]]),
-        retold_activations,
-    ),
-}
+    "activations": (TRAINED | {"stages": ["stage1"]}, lambda frame: np.concatenate([*frame["mean"]]), retold_activations),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ANALYSES)

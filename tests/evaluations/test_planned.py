@@ -16,7 +16,6 @@ from fedshift.experiments.task import Task
 from fedshift.planning import job, planfile
 from fedshift.planning.planfile import Run
 from fedshift.storage.workspace import Workspace
-from tests.conftest import ROOT
 from tests.verbs import done, fedshift, refused
 
 TINY: dict[str, Any] = {
@@ -44,6 +43,7 @@ def changed(**row: Any) -> dict[str, Any]:
     return {"adapt": {"fdse-adapted": {**TINY["adapt"]["fdse-adapted"], **row}}}
 
 
+KEEPS_NONE = {"evaluation": {"keep": "none"}}
 OF_CLIENTS = ("activations", "cka", "distances", "filters", "tsne")  # which look at clients' own images
 MISTAKES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     (changed(nmae=1), ("experiments/tiny.yaml", "'adapt.fdse-adapted.nmae'", "Did you mean 'name'?")),
@@ -55,50 +55,20 @@ MISTAKES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"adapt": {"fdse": {"run": "fdse", "name": "fdse"}}}, ("adapt.fdse", "is the name of a method, too")),
     ({"adapt": {"more": {"run": "fdse"}}}, ("'adapt.more.name' is missing",)),
     (changed(name="confusion"), (ROW, "'confusion' does not adapt the model", "what adapts: fdse, fedbn")),
-    (
-        {"evaluations": ["confusion"], "adapt": {"confusion": {"run": "fdse", "name": "fdse"}}},
-        ("adapt.confusion", "is the name of an evaluation, too"),
-    ),
+    ({"evaluations": ["confusion"], "adapt": {"confusion": {"run": "fdse", "name": "fdse"}}}, ("adapt.confusion", "is the name of an evaluation, too")),
     ({"evaluations": ["confusoin"]}, (ASKED, "unknown evaluation 'confusoin'", "mean 'confusion'?")),
-    (
-        {"evaluations": [{"features": {"image": 3}}]},
-        (f"{ASKED}.features-3", "unknown key 'image'", "'images'"),
-    ),
+    ({"evaluations": [{"features": {"image": 3}}]}, (f"{ASKED}.features-3", "unknown key 'image'", "'images'")),
     ({"evaluations": [{"features": {"images": 0}}]}, (ASKED, "images must be 1 or more")),
-    *(
-        ({"evaluations": [{name: {"splits": ["target"]}}]}, (ASKED, f"'splits.0' of {name}", "Got 'target'"))
-        for name in OF_CLIENTS
-    ),
+    *(({"evaluations": [{name: {"splits": ["target"]}}]}, (ASKED, f"'splits.0' of {name}", "Got 'target'")) for name in OF_CLIENTS),
     ({"evaluations": ["confusion", "confusion"]}, (ASKED, "lists 'confusion' twice")),
-    (
-        {"evaluations": ["confusion"], "adapt": {}, "spec": {"evaluation": {"keep": "none"}}},
-        (f"{ASKED}.confusion", "its runs keep no weights", "evaluation.keep: post_agg"),
-    ),
-    (
-        {
-            "evaluations": ["features"],
-            "axes": {"target": ["plain"], "label": {"key": "local.lr", "values": [0.1]}},
-        },
-        ("axes.label", "is a column of what the evaluation 'features' gives", "another name"),
-    ),
-    (
-        {
-            "methods": {"fedavg": {"model": {"name": "hfedf_cnn"}}},
-            "adapt": {"fedavg-adapted": {"run": "fedavg", "name": "fedbn"}},
-        },
-        ("hfedf_cnn has no batch normalisation to adapt",),
-    ),
+    ({"evaluations": ["confusion"], "adapt": {}, "spec": KEEPS_NONE}, (f"{ASKED}.confusion", "its runs keep no weights", "evaluation.keep: post_agg")),
+    ({"evaluations": ["features"], "axes": {"target": ["plain"], "label": {"key": "local.lr", "values": [0.1]}}}, ("axes.label", "is a column of what the evaluation 'features' gives", "another name")),
+    ({"methods": {"fedavg": {"model": {"name": "hfedf_cnn"}}}, "adapt": {"fedavg-adapted": {"run": "fedavg", "name": "fedbn"}}}, ("hfedf_cnn has no batch normalisation to adapt",)),
     ({"axes": {"seed": [0]}}, (ROW, "holds out no domain to adapt to", "one target")),
     ({"axes": {"target": [["plain", "texture"]]}}, (ROW, "holds out two domains")),
-    (
-        {"spec": merge(TINY["spec"], {"evaluation": {"keep": "none"}})},
-        (ROW, "its runs keep no weights", "evaluation.keep: post_agg"),
-    ),
-    (
-        {"tables": {"main": {"select": ["last", "oracle"]}}},
-        ("tables.main.select", "have one round", "'last'", "Leave `select` out"),
-    ),
-]
+    ({"spec": merge(TINY["spec"], KEEPS_NONE)}, (ROW, "its runs keep no weights", "evaluation.keep: post_agg")),
+    ({"tables": {"main": {"select": ["last", "oracle"]}}}, ("tables.main.select", "have one round", "'last'", "Leave `select` out")),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("mistake", "parts"), MISTAKES, ids=[str(mistake) for mistake, _ in MISTAKES])
@@ -138,18 +108,6 @@ def test_evaluations_are_in_the_plan_and_make_no_run(project: Path) -> None:
     assert written["features-20"]["task"]["params"] == {"images": 20, "seed": 0, "splits": ["test", "target"]}
     for told in written.values():  # what a plan says is what a job does
         assert json.loads(json.dumps(Task(**told["task"]).declared())) == told
-
-
-def test_the_published_table_is_complete(project: Path) -> None:
-    """FDSE, Table 2 on Office-Caltech10: 12 runs, of which 8 are adapted from the best round, on the test tenth."""
-    experiment = load(Workspace(ROOT), "fdse/table2_office")
-    cells = expand(Workspace(ROOT), experiment)
-    assert experiment.rows == ["fedavg", "fedbn", "fedbn-adapted", "fdse", "fdse-adapted"]
-    assert len(cells) == 20 and sum(cell.task is None for cell in cells) == 12
-    assert {cell.axes["target"] for cell in cells} == {"caltech", "amazon", "dslr", "webcam"}
-    assert {cell.spec.partition.target_split for cell in cells} == {"client"}
-    tasks = {(cell.label, cell.task.evaluation, cell.task.selection) for cell in cells if cell.task}
-    assert tasks == {("fedbn-adapted", "fedbn", "best_first"), ("fdse-adapted", "fdse", "best_first")}
 
 
 def test_minutes_of_a_job(project: Path) -> None:

@@ -3,12 +3,8 @@
 from pathlib import Path
 
 import pytest
-import torch
-from torch import Tensor
 
 from fedshift.common.registry import names
-from fedshift.federation import loop
-from fedshift.federation.server import accumulate
 from tests.golden import archive, engine, plan
 
 GOLDEN = engine.golden()
@@ -33,25 +29,6 @@ def test_a_method_trains_what_it_trained(method: str) -> None:
 def test_every_case_is_golden() -> None:
     every = {str(case) for case in engine.cases()}
     assert {*GOLDEN["numbers"]} == every and all({*bits} == every for bits in GOLDEN["bits"].values())
-
-
-def test_an_average_without_weights_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    alike = torch.tensor(1 / len(engine.TRAIN))
-    monkeypatch.setattr(loop, "accumulate", lambda total, row, _: accumulate(total, row, alike))
-    case = engine.Case("fedavg", *engine.DESIGN[0])
-    assert engine.distances(case, engine.result(case).numbers, GOLDEN["numbers"][str(case)])
-
-
-@pytest.mark.skipif(BITS is None, reason="this class of machine has no golden bits")
-def test_an_average_that_is_rounded_otherwise_is_noticed_by_its_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    def rounded_twice(total: Tensor | None, row: Tensor, weight: Tensor) -> Tensor:
-        return row * weight if total is None else total + row * weight
-
-    monkeypatch.setattr(loop, "accumulate", rounded_twice)
-    case = engine.Case("fedavg", *engine.DESIGN[0])
-    result = engine.result(case)
-    assert not engine.distances(case, result.numbers, GOLDEN["numbers"][str(case)])
-    assert result.bits != GOLDEN["bits"][engine.machine()][str(case)]
 
 
 def test_the_papers_have_the_same_runs() -> None:

@@ -23,33 +23,27 @@ from sqlalchemy import create_engine, text
 
 from fedshift.planning import planfile
 from fedshift.planning.planfile import Run
-from tests.conftest import link_images
-from tests.tracking.postgres import Postgres, programs
-from tests.tracking.server import Server
+from tests.conftest import ROOT, link_images
+from tests.tracking.server import Postgres, Server, programs
 from tests.verbs import done, fedshift
 
-ROOT = Path(__file__).parents[2]
 SMALL = {
     "partition": {"fractions": [0.2, 0.1, 0.7]},
     "local": {"lr": 0.05, "batch": 32, "epochs": 1},
     "federation": {"rounds": 4},
 }
-SEEDS = {
+SAME = {"protocol": "digits", "spec": SMALL, "tables": {}}
+SEEDS = SAME | {
     "title": "Seeds",
-    "protocol": "digits",
-    "spec": SMALL,
     "methods": {"fedavg": None, "fedbn": None, "hfedf": None},
     "axes": {"target": ["plain"], "seed": [0, 1]},
     "only": {"hfedf": {"seed": [0]}},
-    "tables": {},
 }
-ABLATION = {
+MU = {"key": "method.params.mu", "values": [0.01, 0.1, 1.0]}
+ABLATION = SAME | {
     "title": "Ablation",
-    "protocol": "digits",
-    "spec": SMALL,
     "methods": {"fedprox": None},
-    "axes": {"target": ["plain"], "seed": [0], "mu": {"key": "method.params.mu", "values": [0.01, 0.1, 1.0]}},
-    "tables": {},
+    "axes": {"target": ["plain"], "seed": [0], "mu": MU},
 }
 Stored = list[tuple[str, str, int, int, float]]
 MODELS = {  # which (model, stage) of its clients a method is shown by: docs/tracking.md, docs/runs.md
@@ -113,18 +107,14 @@ def postgres() -> Iterator[Postgres]:
         yield cluster
 
 
-@pytest.fixture
-def on_postgresql(postgres: Postgres, tmp_path: Path) -> Iterator[Server]:
-    """A server on a cluster of its own."""
-    with Server(tmp_path, postgres.uri) as one:
-        yield one
-
-
-@pytest.fixture(params=["server", pytest.param("on_postgresql", marks=pytest.mark.slow)])
-def each_server(request: pytest.FixtureRequest) -> Server:
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
+def each_server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
     """A server on SQLite, then one on PostgreSQL."""
-    server: Server = request.getfixturevalue(request.param)
-    return server
+    if request.param == "sqlite":
+        yield request.getfixturevalue("server")
+    else:
+        with Server(tmp_path, request.getfixturevalue("postgres").uri) as one:
+            yield one
 
 
 def rows(store: Path | str, query: str) -> list[tuple[Any, ...]]:
@@ -192,14 +182,9 @@ def by_hand(root: Path, run: Run) -> Iterator[tuple[str, int, int, float]]:
     model, stage = MODELS[run.method]
     own = frame[(frame["model"] == model) & (frame["stage"] == stage) & (frame["client"] >= 0)]
     cost = frame[frame["stage"] == "cost"].replace({"metric": {"bytes_up": "bytes", "bytes_down": "bytes"}})
-    parts = {
-        "id": own[own["split"] == "test"],
-        "val": own[own["split"] == "val"],
-        "ood": frame[frame["split"] == "target"],
-        "train": frame[frame["stage"] == "train"],
-        "machine": frame[frame["stage"] == "machine"],
-        "cost": cost,
-    }
+    splits = {name: own[own["split"] == split] for name, split in (("id", "test"), ("val", "val"))}
+    stages = {name: frame[frame["stage"] == name] for name in ("train", "machine")}
+    parts = splits | stages | {"ood": frame[frame["split"] == "target"], "cost": cost}
     for name, part in parts.items():
         for (metric, finished), group in part.groupby(["metric", "round"]):
             total = math.fsum(group["value"])

@@ -1,35 +1,43 @@
-"""A real MLflow server on an SQLite file or another database, to be killed and started again at the same place."""
+"""Real servers, of MLflow and of PostgreSQL, to be killed and started again at the same place."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from contextlib import closing, suppress
 from pathlib import Path
-from types import TracebackType
+from typing import Self
 
 SETTINGS = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
+USER = "postgres"  # as whom root starts it, which PostgreSQL refuses to serve
 
 
-class Server:
-    """`mlflow server` below `folder`: mlflow.db, server.log. Port and file stay the same over kills. `with Server(folder) as server:`
+class Service:
+    """A process that listens on a free port of 127.0.0.1 and writes `server.log` below `folder`. `with Service(..) as one:`
 
-    store: the address of its database; left out, mlflow.db.
+    Port and files stay the same over kills.
     """
 
-    def __init__(self, folder: Path, store: str = "") -> None:
+    process: subprocess.Popen[bytes] | None = None
+
+    def __init__(self, folder: Path) -> None:
         with closing(socket.socket()) as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
-        self.folder, self.database = folder, folder / "mlflow.db"
-        self.store = store or f"sqlite:///{self.database}"
-        self.uri = f"http://127.0.0.1:{self.port}"
-        self.process: subprocess.Popen[bytes] | None = None
+        self.folder = folder
+
+    def command(self) -> list[str]:
+        raise NotImplementedError
+
+    def answers(self) -> bool:
+        raise NotImplementedError
 
     def start(self, patience: float = 600) -> None:
         """Return once it answers. Raises RuntimeError with its log's end where it ends, or has not answered after `patience` seconds."""
@@ -38,46 +46,87 @@ class Server:
 
     def launch(self) -> None:
         """Start without waiting."""
-        command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(self.port)]
-        command += ["--workers", "1", "--backend-store-uri", self.store]
         with open(self.folder / "server.log", "ab") as log:
             self.process = subprocess.Popen(
-                command,
-                cwd=self.folder,
-                env={**os.environ, **SETTINGS},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+                self.command(), cwd=self.folder, env={**os.environ, **SETTINGS},
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+            )  # fmt: skip
 
     def wait(self, patience: float = 600) -> None:
         """Return once it answers."""
         deadline = time.monotonic() + patience
-        while time.monotonic() < deadline and self.process is not None and self.process.poll() is None:
-            try:
-                urllib.request.urlopen(f"{self.uri}/health", timeout=2).read()
-                return
-            except OSError:
-                time.sleep(0.1)
-        log = (self.folder / "server.log").read_text()[-2000:]
-        self.kill()
-        raise RuntimeError(f"no MLflow server at {self.uri}: {log}")
+        while not self.answers():
+            if self.process is None or self.process.poll() is not None or time.monotonic() > deadline:
+                self.kill()
+                raise RuntimeError((self.folder / "server.log").read_text()[-2000:])
+            time.sleep(0.1)
 
     def kill(self) -> None:
         """kill -9, its workers too; nothing where it does not run."""
-        if self.process is None:
-            return
-        with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
+        if self.process is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
         self.process = None
 
-    def __enter__(self) -> Server:
+    def __enter__(self) -> Self:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.kill()
+
+
+class Server(Service):
+    """`mlflow server`; store: the address of its database, left out `mlflow.db` below `folder`."""
+
+    def __init__(self, folder: Path, store: str = "") -> None:
+        super().__init__(folder)
+        self.database = folder / "mlflow.db"
+        self.store = store or f"sqlite:///{self.database}"
+        self.uri = f"http://127.0.0.1:{self.port}"
+
+    def command(self) -> list[str]:
+        at = ["--host", "127.0.0.1", "--port", str(self.port), "--workers", "1"]
+        return [sys.executable, "-m", "mlflow", "server", *at, "--backend-store-uri", self.store]
+
+    def answers(self) -> bool:
+        with suppress(OSError):
+            return bool(urllib.request.urlopen(f"{self.uri}/health", timeout=2).read())
+        return False
+
+
+def programs() -> Path | None:
+    """The folder of PostgreSQL's programs; Debian's are not on the path."""
+    on_path = shutil.which("initdb")
+    folders = [Path(on_path).resolve().parent] if on_path else [*Path("/usr/lib/postgresql").glob("*/bin")]
+    return folders[-1] if folders else None
+
+
+class Postgres(Service):
+    """A PostgreSQL cluster in a temporary folder."""
+
+    def __init__(self) -> None:
+        super().__init__(Path(tempfile.mkdtemp(prefix="postgres-")))
+        self.uri, self.data = f"postgresql://mlflow@127.0.0.1:{self.port}/postgres", self.folder / "data"
+        if not os.getuid():
+            shutil.chown(self.folder, USER, USER)
+        words = ["-D", str(self.data), "-U", "mlflow", "--auth=trust", "--encoding=UTF8", "--no-sync"]
+        made = self._as_user("initdb", *words)
+        subprocess.run(made, check=True, stdout=subprocess.DEVNULL, cwd=self.folder)
+
+    def _as_user(self, program: str, *words: str) -> list[str]:
+        drop = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups"] if not os.getuid() else []
+        return [*drop, f"{programs()}/{program}", *words]
+
+    def command(self) -> list[str]:
+        at = ["-D", str(self.data), "-h", "127.0.0.1", "-p", str(self.port), "-k", str(self.folder)]
+        return self._as_user("postgres", *at)
+
+    def answers(self) -> bool:
+        ready = [f"{programs()}/pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self.port)]
+        return subprocess.run(ready, check=False).returncode == 0
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
+        shutil.rmtree(self.folder)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from tests.analysis.browser import chromium
 from tests.tracking.conftest import Trained, complete, finish, track
 from tests.tracking.server import Server
 from tests.verbs import done, fedshift
@@ -26,13 +26,7 @@ MUS = [f"fedprox, mu={mu}" for mu in (0.01, 0.1, 1.0)]
 
 @pytest.fixture(scope="module")
 def browser() -> str:
-    """Chromium; without it tests are skipped, or fail under FEDSHIFT_REQUIRE_CHROMIUM=1."""
-    path = shutil.which("chromium") or shutil.which("chromium-browser")
-    if path is None:
-        if os.environ.get("FEDSHIFT_REQUIRE_CHROMIUM") == "1":
-            pytest.fail("chromium is not on PATH, and FEDSHIFT_REQUIRE_CHROMIUM=1")
-        pytest.skip("chromium is not on PATH")
-    return path
+    return chromium()
 
 
 def drawn(browser: str, url: str, folder: Path, picture: Path, height: int, words: Sequence[str]) -> str:
@@ -71,16 +65,12 @@ def test_pages(browser: str, trained: Trained, server: Server, tmp_path: Path) -
     said = finish(track(project, server.uri, "seeds", "ablation"))
     complete(server.database, project, trained.runs)
     page = MlflowClient(server.uri).get_experiment_by_name("digits/seeds").experiment_id
-    printed = {
-        line.partition(",")[0]: line.rpartition(" ")[2] for line in said.splitlines() if "viewState" in line
-    }
+    lines = [line for line in said.splitlines() if "viewState" in line]
+    printed = {line.partition(",")[0]: line.rpartition(" ")[2] for line in lines}
     link = printed["digits/seeds"].removeprefix(server.uri + "/")
+    own = f"{server.uri}/#/experiments/{page}/runs?workflowType=machine_learning"
     pages = {
-        "experiment": (
-            f"{server.uri}/#/experiments/{page}/runs?workflowType=machine_learning",
-            TABLE,
-            [LINK],
-        ),
+        "experiment": (own, TABLE, [LINK]),
         "methods": (printed["digits/seeds"], CHART, CHARTS),
         "ablation": (printed["digits/ablation"], CHART, CHARTS),
     }

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import io
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
+from fedshift.cli.track import _metrics
+from fedshift.federation import checkpoint
 from fedshift.federation.records import BINS, SCHEMA, Statistics, StatisticsTable
 from fedshift.planning.planfile import Cell, Run
+from fedshift.storage.workspace import Workspace
+from fedshift.testing.toys import method, small, spec
 from fedshift.tracking.pages import followed
 from fedshift.tracking.points import Point, final_points, points
+from fedshift.tracking.publish import Follower
+from tests.tracking.conftest import stored
 
 TESTED = {"split": "random", "fractions": [0.8, 0.1, 0.1]}
 
@@ -27,20 +35,12 @@ def row(
 
 
 def test_points_are_means_over_clients_and_sums_of_bytes() -> None:
-    rows = [
-        row(3, "post_agg", 0, "test", "accuracy", 0.5),
-        row(3, "post_agg", 1, "test", "accuracy", 1.0),
-        row(3, "post_agg", 1, "val", "accuracy", 0.25),
-        row(3, "post_agg", -1, "target", "accuracy", 0.125),
-        row(3, "cost", -1, "", "bytes_up", 7.0),
-        row(3, "cost", -1, "", "bytes_down", 8.0),
-    ]
-    assert set(points(pa.Table.from_pylist(rows, SCHEMA), partition=TESTED)) == {
-        Point("acc/id", 3, 0.75, 1003000),
-        Point("acc/val", 3, 0.25, 1003000),
-        Point("acc/ood", 3, 0.125, 1003000),
-        Point("cost/bytes", 3, 15.0, 1003000),
-    }
+    tested = [(0, "test", 0.5), (1, "test", 1.0), (1, "val", 0.25), (-1, "target", 0.125)]
+    rows = [row(3, "post_agg", client, split, "accuracy", value) for client, split, value in tested]
+    rows += [row(3, "cost", -1, "", name, value) for name, value in (("bytes_up", 7.0), ("bytes_down", 8.0))]
+    means = {"acc/id": 0.75, "acc/val": 0.25, "acc/ood": 0.125, "cost/bytes": 15.0}
+    found = points(pa.Table.from_pylist(rows, SCHEMA), partition=TESTED)
+    assert set(found) == {Point(name, 3, value, 1003000) for name, value in means.items()}
 
 
 def test_computed_metrics_stand_beside_accuracy() -> None:
@@ -75,10 +75,8 @@ def test_computed_metrics_stand_beside_accuracy() -> None:
 def test_validation_is_in_distribution_only_where_no_test_part_is_declared_and_own_models_go_first(
     partition: dict[str, Any], name: str
 ) -> None:
-    rows = [
-        row(1, "post_agg", 0, "val", "accuracy", 0.1),
-        row(1, "post_train", 0, "val", "accuracy", 0.9, "personal"),
-    ]
+    own = row(1, "post_train", 0, "val", "accuracy", 0.9, "personal")
+    rows = [row(1, "post_agg", 0, "val", "accuracy", 0.1), own]
     found = points(pa.Table.from_pylist(rows, SCHEMA), partition=partition)
     assert found == [Point(name, 1, 0.9, 1001000)]
 
@@ -92,21 +90,18 @@ def test_a_finished_run_has_accuracies_by_domain_of_its_clients() -> None:
     ]
     rows += [row(5, "post_agg", 4, "val", "accuracy", 0.75)]
     domains = (["art"], ["art"], ["o'clock"], ["art", "o'clock"], ["photo"])
+    clients = [{"client": k, "domains": theirs, "test": int(k < 4)} for k, theirs in enumerate(domains)]
     summary = {
         "spec": {"partition": TESTED},
         "costs": {"seconds": 2.0},
         "best_round": {"first": 0},
-        "clients": [{"client": k, "domains": theirs, "test": int(k < 4)} for k, theirs in enumerate(domains)],
+        "clients": clients,
     }
     found = {point.name: point.value for point in final_points(summary, pa.Table.from_pylist(rows, SCHEMA))}
     assert found == {
-        "acc_final/id": 1.875 / 4,
-        "acc_final/id.art": 0.75,
-        "acc_final/id.o_clock": 0.25,
-        "acc_best/id": 0.0,
-        "cost/total_bytes": 0.0,
-        "cost/total_seconds": 2.0,
-    }
+        "acc_final/id": 1.875 / 4, "acc_final/id.art": 0.75, "acc_final/id.o_clock": 0.25, "acc_best/id": 0.0,
+        "cost/total_bytes": 0.0, "cost/total_seconds": 2.0,
+    }  # fmt: skip
 
 
 def test_labels_are_parameters_and_tags_and_each_axis_is_a_parameter() -> None:
@@ -127,3 +122,40 @@ def test_labels_are_parameters_and_tags_and_each_axis_is_a_parameter() -> None:
     tags = {**labels, "digest": "d", "code": "c", "experiments": "hfedf/table2, other"}
     assert one.tags.items() >= tags.items()
     assert (one.page, one.name) == ("pacs/hfedf-table2", "prox, mu=0.5 | photo | seed 3")
+
+
+# ---- metrics that tables show are computed from segments while a run is trained, and arrive in the store once
+
+
+@pytest.mark.parametrize("metrics", [(), ("ece", "worst_class")])
+def test_segments_of_a_running_run_give_their_metrics(tmp_path: Path, metrics: tuple[str, ...]) -> None:
+    run = spec(federation={"rounds": 3})
+    directory = tmp_path / "results" / "run"
+    federation = small(run, method("fedavg"))
+    fields = {**dict.fromkeys(Run._fields, 0), "digest": "d", "code": "c", "dataset": "digits", "target": "a"}
+    planned = Run(**{**fields, "method": "fedavg", "directory": "results/run", "spec": run.model_dump_json()})  # type: ignore[arg-type]
+    cells = [Cell("demo", "fedavg", json.dumps({"seed": 0}), "d")]
+    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    follower = Follower(Workspace(tmp_path), followed([planned], cells), uri, metrics)
+    for _ in federation.run():
+        checkpoint.save(federation, directory / "checkpoint", directory / "segments", "run")
+        list(follower.sweep())
+        assert not follower.problem
+    there = stored(tmp_path / "mlflow.db")
+    names = [(metric, step) for _, metric, step, *_ in there]
+    assert len(set(names)) == len(names)
+    for metric in ("acc", *metrics):
+        assert [step for name, step in names if name == f"{metric}/id"] == [0, 1, 2, 3]
+        assert [step for name, step in names if name == f"{metric}/ood"] == [0, 1, 2, 3]
+    assert any("ece" in name for name, _ in names) == bool(metrics)
+
+
+def test_what_tables_show_is_computed(tmp_path: Path) -> None:
+    (tmp_path / "experiments").mkdir()
+    declared = {
+        "title": "A", "protocol": "digits", "methods": {"fedavg": None}, "axes": {"seed": [0]},
+        "tables": {"first": {"metrics": ["ood", "ece.ood", "loss.id"]}, "second": {"metrics": ["ece.worst", "confidence.std"]}},
+    }  # fmt: skip
+    (tmp_path / "experiments" / "demo.yaml").write_text(yaml.safe_dump(declared))
+    cells = [Cell("demo", "fedavg", "{}", "d")] * 2
+    assert _metrics(Workspace(tmp_path), cells) == ("ece", "confidence")

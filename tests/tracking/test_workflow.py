@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import shutil
 import signal
@@ -17,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from fedshift.planning import planfile
+from tests.conftest import ROOT
 from tests.tracking.conftest import complete, finish, names, stored, track, until
 from tests.tracking.server import Server
 from tests.workflow.checkout import Checkout, tiny
@@ -91,40 +91,27 @@ def _free(lock: int) -> bool:
 @pytest.mark.usefixtures("published")
 def test_make_ui_serves_this_machine_and_ends_with_make(checkout: Checkout) -> None:
     """On a port of choice; what the follower has published is there; one SIGTERM ends all of it."""
+    from mlflow import MlflowClient
+
     if shutil.which("make") is None:
         pytest.skip("make is not on PATH")
-    shutil.copy2(Path(__file__).parents[2] / "Makefile", checkout.root)
-    free = Server(checkout.root)  # not started: for its port alone
-    installed = f"VENV={sys.prefix}"
-    command = ["make", "-o", f"{sys.prefix}/.installed", "ui", installed, f"PORT={free.port}"]
+    shutil.copy2(ROOT / "Makefile", checkout.root)
+    served = Server(checkout.root)  # not started: for its port alone
+    at = [f"VENV={sys.prefix}", f"PORT={served.port}"]
+    command = ["make", "-o", f"{sys.prefix}/.installed", "ui", *at]
     environment = {key: value for key, value in os.environ.items() if key != "MLFLOW_TRACKING_URI"}
     with open(checkout.root / "ui.log", "wb") as log:
         make = subprocess.Popen(
             command, cwd=checkout.root, env=environment, stdout=log, stderr=log, start_new_session=True
         )
     try:
-        until(lambda: make.poll() is not None or _answers(f"{free.uri}/health"), 60)
-        with urllib.request.urlopen(f"{free.uri}/", timeout=10) as page:
+        until(lambda: make.poll() is not None or served.answers())
+        with urllib.request.urlopen(f"{served.uri}/", timeout=10) as page:
             assert page.status == 200 and b"<html" in page.read()
-        asked = urllib.request.Request(
-            f"{free.uri}/api/2.0/mlflow/experiments/search",
-            json.dumps({"max_results": 10}).encode(),
-            {"Content-Type": "application/json"},
-        )
-        with urllib.request.urlopen(asked, timeout=10) as answer:
-            found = [one["name"] for one in json.load(answer)["experiments"]]
-        assert "digits/demo" in found
+        assert MlflowClient(served.uri).get_experiment_by_name("digits/demo") is not None
         make.send_signal(signal.SIGTERM)
         make.wait(timeout=20)
-        until(lambda: not _answers(f"{free.uri}/health"), 10)
+        until(lambda: not served.answers(), 10)
     finally:
-        if make.poll() is None or _answers(f"{free.uri}/health"):
+        if make.poll() is None or served.answers():
             os.killpg(make.pid, signal.SIGKILL)
-
-
-def _answers(url: str) -> bool:
-    try:
-        urllib.request.urlopen(url, timeout=2).read()
-    except OSError:
-        return False
-    return True

@@ -3,82 +3,67 @@
 import itertools
 from typing import Any
 
-import numpy as np
 import pytest
 
 from fedshift.analysis.claims.judge import Verdict, verdicts
 from fedshift.analysis.clients import leading
 from fedshift.analysis.collect import collect
 from fedshift.analysis.collected import Collected
-from fedshift.analysis.metrics.confidence_right import ConfidenceRight
-from fedshift.analysis.metrics.confidence_wrong import ConfidenceWrong
+from fedshift.analysis.evaluated import measured
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.column import column
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
-from fedshift.federation.records import DiagnosticsTable
 from tests.analysis.conftest import Project, accuracy
+from tests.analysis.figures.recording import recorded
+
+from ..evaluating import evaluate
 
 SPREAD = {
-    "HF-C17.1": {
-        "metric": "recorded.gradalign.spread",
-        "rows": {"last round": "hfedf", "first rounds": {"row": "hfedf", "rounds": "round 1"}},
-    }
+    "metric": "recorded.gradalign.spread",
+    "rows": {"last round": "hfedf", "first rounds": {"row": "hfedf", "rounds": "round 1"}},
 }
 FINAL = {
-    "HF-C18.1": {
-        "metric": "recorded.gradalign.of=a",
-        "rows": {
-            "art_painting": "hfedf",
-            "photo": {"row": "hfedf", "metric": "recorded.gradalign.of=b"},
-            "sketch": {"row": "hfedf", "metric": "recorded.gradalign.of=c"},
-        },
-    }
+    "metric": "recorded.gradalign.of=a",
+    "rows": {
+        "art_painting": "hfedf",
+        "photo": {"row": "hfedf", "metric": "recorded.gradalign.of=b"},
+        "sketch": {"row": "hfedf", "metric": "recorded.gradalign.of=c"},
+    },
 }
-DOMAINS = ("a", "b", "c", "d")
 ENDS = {"a": 0.5, "b": 0.3, "c": 0.25, "d": 0.2}  # weight of the client that holds it, after the last round
 
 
-def recorded(project: Project, claims: dict[str, Any], seeds: int = 3, swapped: bool = False) -> Verdict:
+def weights(
+    project: Project, name: str, claim: dict[str, Any], seeds: int = 3, swapped: bool = False
+) -> Verdict:
     """hfedf on four held-out domains; weights lie apart in the first round, and at ENDS in the last."""
-    axes = {"target": [*DOMAINS], "seed": [*range(seeds)]}
-    project.declare(methods={"hfedf": None}, axes=axes, claims=claims)
-    for target, seed in itertools.product(*axes.values()):
-        held = [domain for domain in DOMAINS if domain != target]
-        rounds = {1: accuracy((0.5,) * 3, 0.5)}
-        run = project.add("hfedf", rounds, sizes=(10,) * 3, target=target, seed=seed)
-        text = (run / "summary.json").read_text()
-        for place, domain in enumerate(held):
-            text = text.replace(f'"domain{place}"', f'"{domain}"')
-        (run / "summary.json").write_text(text)
-        last = np.array([ENDS[domain] + 0.01 * (seed % 3 - 1) * (domain == "a") for domain in held])
-        table = DiagnosticsTable(3)
-        for finished, values in {1: np.array([0.9, 0.05, 0.05]), 2: last}.items():
-            table.add(finished, "gradalign", ("K",), [2, 1, 0] if swapped else [0, 1, 2], values)
-        (run / "diagnostics.parquet").write_bytes(table.pack())
-    (verdict,) = verdicts(project.workspace, project.collect())
+    held = {target: tuple(domain for domain in ENDS if domain != target) for target in ENDS}
+    order = slice(None, None, -1 if swapped else 1)
+    of = {}
+    for target, seed in itertools.product(ENDS, range(seeds)):
+        last = tuple(ENDS[domain] + 0.01 * (seed % 3 - 1) * (domain == "a") for domain in held[target])
+        of[target, seed] = {1: (0.9, 0.05, 0.05)[order], 2: last[order]}
+    (verdict,) = verdicts(project.workspace, recorded(project, "gradalign", of, held, claims={name: claim}))
     return verdict
 
 
-def test_weights_that_come_together(project: Project) -> None:
-    verdict = recorded(project, SPREAD)
-    assert verdict.verdict == "as published"
-    assert verdict.differences[0].mean < -20  # points: weights are shares
+@pytest.mark.parametrize(("seeds", "word"), [(3, "as published"), (1, "open")])
+def test_weights_that_come_together(project: Project, seeds: int, word: str) -> None:
+    verdict = weights(project, "HF-C17.1", SPREAD, seeds)
+    assert verdict.verdict == word and verdict.differences[0].mean < -20  # points: weights are shares
 
 
-def test_one_seed_decides_nothing(project: Project) -> None:
-    assert recorded(project, SPREAD, seeds=1).verdict == "open"
-
-
-def test_weights_of_two_domains_are_compared_where_neither_is_held_out(project: Project) -> None:
-    verdict = recorded(project, FINAL)
-    assert [round(gap.mean, 3) for gap in verdict.differences] == [20, 25]
-    assert verdict.differences[0].seeds == 3
-    assert verdict.verdict == "as published"
-
-
-def test_two_clients_swapped_are_noticed(project: Project) -> None:
-    assert recorded(project, FINAL, swapped=True).verdict != "as published"
+@pytest.mark.parametrize("swapped", [False, True])
+def test_weights_of_two_domains_are_compared_where_neither_is_held_out(
+    project: Project, swapped: bool
+) -> None:
+    """Two clients swapped are noticed."""
+    verdict = weights(project, "HF-C18.1", FINAL, swapped=swapped)
+    assert (verdict.verdict == "as published") != swapped
+    if not swapped:
+        assert [round(gap.mean, 3) for gap in verdict.differences] == [20, 25]
+        assert verdict.differences[0].seeds == 3
 
 
 def varied(
@@ -86,8 +71,7 @@ def varied(
 ) -> Collected:
     """FedAvg's rows, which differ in their learning rate: the accuracy of each by seed."""
     settings = {
-        label: {"method": {"name": "fedavg"}, "local": {"lr": 0.1 * (place + 1)}}
-        for place, label in enumerate(rows)
+        label: {"method": {"name": "fedavg"}, "local": {"lr": 0.1 * n}} for n, label in enumerate(rows, 1)
     }
     claims, seeds = {name: claim}, max(map(len, rows.values()))
     project.declare(methods=settings, axes={"seed": [*range(seeds)]}, claims=claims, **declared)
@@ -101,20 +85,18 @@ def of_fdse(tau: dict[str, Any], beta: dict[str, Any], **more: Any) -> dict[str,
     return {"metric": "all", "rows": {"FDSE (tau varied)": tau, "FDSE (beta varied)": beta}, **more}
 
 
-@pytest.fixture
-def ranges(project: Project) -> Collected:
-    """tau moves accuracy by 20 points, beta by 5."""
+def test_a_range_over_rows(project: Project) -> None:
+    """tau moves accuracy by 20, 21 and 22 points, beta by 5."""
     rows = {"tau-1": 0.5, "tau-2": 0.7, "tau-3": 0.6, "beta-1": 0.60, "beta-2": 0.65}
     by_seed = {label: [value] * 3 for label, value in rows.items()} | {"tau-2": [0.7, 0.71, 0.72]}
     tau, beta = {"row": "tau-1", "range": ["tau-2", "tau-3"]}, {"row": "beta-1", "range": ["beta-2"]}
-    return varied(project, by_seed, "FDSE-C15.1", of_fdse(tau, beta))
-
-
-def test_a_range_over_rows(project: Project, ranges: Collected) -> None:
-    (verdict,) = verdicts(project.workspace, ranges)
+    (verdict,) = verdicts(project.workspace, varied(project, by_seed, "FDSE-C15.1", of_fdse(tau, beta)))
     assert verdict.statement == "range of tau-1, tau-2, tau-3 > range of beta-1, beta-2, all"
-    mean = round(verdict.differences[0].mean, 3)
-    assert (mean, verdict.verdict) == (16, "as published")  # 20, 21, 22 less 5
+    assert (round(verdict.differences[0].mean, 3), verdict.verdict) == (16, "as published")
+    path = project.workspace.root / "experiments" / "toy.yaml"
+    path.write_text(path.read_text().replace("- beta-2", "- beta-9"))
+    with pytest.raises(FedshiftError, match="beta-9"):
+        collect(project.workspace, "toy")
 
 
 @pytest.mark.parametrize(("best", "mean"), [("beta-2", -50), ("beta-1", 0)])
@@ -149,45 +131,29 @@ def test_rows_that_are_not_all_planned_have_neither_peak_nor_range(
     assert [(one.seeds, one.planned) for one in verdict.differences] == [(1, 2)]
 
 
-def test_a_row_of_a_range_that_is_not_there(project: Project, ranges: Collected) -> None:
-    path = project.workspace.root / "experiments" / "toy.yaml"
-    path.write_text(path.read_text().replace("- beta-2", "- beta-9"))
-    with pytest.raises(FedshiftError, match="beta-9"):
-        collect(project.workspace, "toy")
-
-
-def test_the_share_of_clients_that_a_row_leads(project: Project) -> None:
-    project.declare(methods={"fedavg": None, "local": None}, axes={"seed": [0, 1]})
-    values = [{"fedavg": (0.5, 0.7), "local": (0.4, 0.9)}, {"fedavg": (0.5, 0.7), "local": (0.5, 0.6)}]
-    for seed, methods in enumerate(values):
-        for method, clients in methods.items():
-            project.add(method, {1: accuracy(clients)}, seed=seed)
-    assert leading(project.collect(), "accuracy").tolist() == [50, 50, 100, 50]  # equals lead together
-
-
-def test_no_row_leads_where_a_planned_one_has_not_finished(project: Project) -> None:
-    """At seed 1 fedprox, which may be the best, is still to come."""
-    project.declare(methods=dict.fromkeys(["fedavg", "local", "fedprox"]), axes={"seed": [0, 1]})
-    for method, clients in (("fedavg", (0.5, 0.7)), ("local", (0.4, 0.6)), ("fedprox", (0.6, 0.6))):
-        for seed in (0, 1):
-            finished = {1: accuracy(clients)} if (method, seed) != ("fedprox", 1) else None
-            project.add(method, finished, seed=seed)
-    shares = leading(project.collect(), "accuracy")
-    assert shares.fillna(-1).tolist() == [50, -1, 0, -1, 50, -1]
-
-
-def test_a_row_alone_leads_nobody(project: Project) -> None:
-    project.declare(methods={"fedavg": None}, axes={"seed": [0]})
-    project.add("fedavg", {1: accuracy((0.5, 0.5))}, seed=0)
-    assert leading(project.collect(), "accuracy").isna().tolist() == [True]
-
-
-def test_confidence_when_right_and_when_wrong() -> None:
-    wrong, right, confidence = np.zeros((1, 20)), np.zeros((1, 20)), np.zeros((1, 20))
-    wrong[0, 4], right[0, 4], confidence[0, 4] = 3, 1, 0.92  # mean 0.23
-    right[0, 18], confidence[0, 18] = 1, 0.93
-    assert ConfidenceWrong.compute(wrong, right, confidence).tolist() == [pytest.approx(0.23)]
-    assert ConfidenceRight.compute(wrong, right, confidence).tolist() == [pytest.approx((0.23 + 0.93) / 2)]
+@pytest.mark.parametrize(
+    ("clients", "shares"),
+    [
+        # equals lead together
+        ({"fedavg": [(0.5, 0.7), (0.5, 0.7)], "local": [(0.4, 0.9), (0.5, 0.6)]}, [50, 100, 50, 50]),
+        # at seed 1 the third, which may be the best, is still to come
+        (
+            {"fedavg": [(0.5, 0.7)] * 2, "local": [(0.4, 0.6)] * 2, "fedprox": [(0.6, 0.6), None]},
+            [50, -1, 0, -1, 50, -1],
+        ),
+        ({"fedavg": [(0.5, 0.5)]}, [-1]),  # a row alone leads nobody
+    ],
+)
+def test_the_share_of_clients_that_a_row_leads(
+    project: Project, clients: dict[str, list[tuple[float, ...] | None]], shares: list[float]
+) -> None:
+    runs = {
+        (method, seed): of and {1: accuracy(of)}
+        for method, seeds in clients.items()
+        for seed, of in enumerate(seeds)
+    }
+    found = leading(project.trained(runs, ("seed",)), "accuracy")  # type: ignore[arg-type]
+    assert found.fillna(-1).tolist() == shares
 
 
 @pytest.mark.parametrize(
@@ -202,3 +168,117 @@ def test_confidence_when_right_and_when_wrong() -> None:
 def test_a_column_that_says_nothing_is_refused(text: str, error: str) -> None:
     with pytest.raises(FedshiftError, match=error):
         column(text)
+
+
+# ---- claims about features, weights and filters, in miniature: runs whose evaluations have known numbers
+
+
+def trained(project: Project, methods: list[str], **declared: Any) -> Collected:
+    places = itertools.product(methods, (0, 1, 2))
+    return project.trained(dict.fromkeys(places, 0.5), ("seed",), **declared)
+
+
+def features(project: Project, claim: str, metric: str, gap: float) -> str:
+    """The verdict where FDSE's distance is larger by `gap` than FedBN's, and that larger than FedAvg's; seeds alike."""
+    methods = ["fedavg", "fedbn", "fdse"]
+    rows: dict[str, list[str] | str] = {"baselines shown": ["fedavg", "fedbn"]}
+    declared = {claim: {"metric": f"evaluated.distances.{metric}", "rows": rows}}
+    found = trained(project, methods, evaluations=["distances"], claims=declared)
+
+    def distances(run: dict[str, Any]) -> list[dict[str, Any]]:
+        value = {"fedavg": 0.9, "fedbn": 1.0, "fdse": 1.0 + gap}[run["method"]] + 0.01 * run["seed"] ** 2
+        value += 0.001 * run["seed"] * len(run["method"])
+        return [{"images": 10, "inter": value, "intra": value, "domains": value}]
+
+    evaluate(project, found, "distances", "distances", distances)
+    (verdict,) = verdicts(project.workspace, found)
+    assert [gap.seeds for gap in verdict.differences] == [3, 3]
+    return verdict.verdict
+
+
+@pytest.mark.parametrize(
+    ("claim", "metric", "gap", "verdict"),
+    [
+        ("FDSE-C07.2", "inter", 0.2, "as published"),
+        ("FDSE-C07.2", "inter", -0.05, "against"),  # between the two, but not above both
+        ("FDSE-C08.2", "intra", -0.3, "as published"),
+        ("FDSE-C08.2", "intra", 0.2, "against"),
+        ("FDSE-C08.2", "intra", -0.1, "open"),  # as near as FedAvg, but for the seeds
+    ],
+)
+def test_distances_of_features(project: Project, claim: str, metric: str, gap: float, verdict: str) -> None:
+    """C07: FDSE farther than the best baseline; C08: nearer than each, of which the least decides."""
+    assert features(project, claim, metric, gap) == verdict
+
+
+@pytest.mark.parametrize(("own", "verdict"), [(0.1, "as published"), (3.0, "against")])
+def test_spread_of_weights(project: Project, own: float, verdict: str) -> None:
+    """HF-C16.1: hFedF's clients are nearer to each other than clients that train alone, over all layers alike."""
+    claims = {"HF-C16.1": {"metric": "evaluated.spread.mean"}}
+    found = trained(project, ["local", "hfedf"], evaluations=["spread"], claims=claims)
+
+    def spread(run: dict[str, Any]) -> list[dict[str, Any]]:
+        level = (own if run["method"] == "hfedf" else 1.0) + 0.01 * run["seed"] * (run["method"] == "hfedf")
+        return [{"layer": str(n), "place": n, "entries": 10**n, "deviation": n * level} for n in (1, 2)]
+
+    evaluate(project, found, "spread", "spread", spread)
+    (judged,) = verdicts(project.workspace, found)
+    assert judged.verdict == verdict
+    values = measured(project.workspace, found, "spread.mean")
+    level = [1.0] * 3 + [own + 0.01 * seed for seed in range(3)]
+    assert values.tolist() == pytest.approx([1.5 * value for value in level])
+
+
+@pytest.mark.parametrize(("low", "high", "verdict"), [(2.0, 1.0, "as published"), (1.0, 2.0, "against")])
+def test_divergence_of_filters(project: Project, low: float, high: float, verdict: str) -> None:
+    """FRD-C12.1: two low stages diverge more than two high ones, of the same runs."""
+    rows = {"layers 2, 4": "fedrd", "layers 5, 7": {"row": "fedrd", "metric": "evaluated.activations.high"}}
+    claims = {"FRD-C12.1": {"metric": "evaluated.activations.low", "rows": rows}}
+    found = trained(project, ["fedrd"], evaluations=["activations"], claims=claims)
+
+    def activations(run: dict[str, Any]) -> list[dict[str, Any]]:
+        return [
+            {"client": k, "layer": f"stage{n}", "place": n, "mean": [k * (gap + 0.01 * run["seed"] * n)], "variance": [1.0]}
+            for n, gap in enumerate((low, low, high, high), 1)
+            for k in (0, 1)
+        ]  # fmt: skip
+
+    evaluate(project, found, "activations", "activations", activations)
+    (judged,) = verdicts(project.workspace, found)
+    assert judged.verdict == verdict
+
+
+def test_a_table_shows_numbers_of_an_evaluation(project: Project) -> None:
+    """Where a run has no result the cell is empty; where none was made, all are."""
+    tables = {"t": {"metrics": ["evaluated.cka.mean", "evaluated.cka.least"]}}
+    found = trained(project, ["fedavg", "fedbn"], evaluations=["cka"], tables=tables)
+    assert project.shown(found)["mean"].isna().all()
+
+    def cka(run: dict[str, Any]) -> list[dict[str, Any]]:
+        others = (1, 2) if run["method"] == "fedbn" else ()
+        return [{"client": 0, "other": k, "cka": 0.25 * k + 0.1 * run["seed"]} for k in others]
+
+    evaluate(project, found, "cka", "cka", cka)
+    shown = project.shown(found).set_index(["method", "metric"])["mean"]
+    assert shown["fedbn"].tolist() == pytest.approx([0.375 + 0.1, 0.25 + 0.1])
+    assert shown["fedavg"].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [
+        ({"tables": {"t": {"metrics": ["evaluated.cka.mean"]}}}, "needs the evaluation 'cka'"),
+        ({"tables": {"t": {"metrics": ["evaluated.cka.maen"]}}}, "Did you mean 'mean'"),
+        ({"tables": {"t": {"metrics": ["evaluated.cak.mean"]}}}, "Did you mean 'cka'"),
+        ({"figures": ["tsne"], "evaluations": ["tsne"]}, "needs the evaluation 'distances'"),
+        ({"figures": [{"tsne": {"at": ["1o"]}}], "evaluations": ["tsne", "distances"]}, "of an axis '1o'"),
+        ({"claims": {"HF-C16.1": {"metric": "evaluated.spread.mean"}}}, "needs the evaluation 'spread'"),
+    ],
+)
+def test_what_was_not_asked_for_is_refused_when_it_is_planned(
+    project: Project, declared: dict[str, Any], message: str
+) -> None:
+    spec = {"data": {"dataset": "digits", "target": "plain"}}
+    project.declare(methods={"local": None, "hfedf": None}, axes={"seed": [10]}, spec=spec, **declared)
+    with pytest.raises(FedshiftError, match=message):
+        expand(project.workspace, load(project.workspace, project.name))

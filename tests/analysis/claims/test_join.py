@@ -34,7 +34,7 @@ def test_every_claim_has_one_place_or_one_reason(joined: list[Joined]) -> None:
         first = [name for name, _ in one.places if name not in SECOND]
         assert len(first) == (not one.reason), one.claim
         assert one.places[:1] == [place for place in one.places if place[0] in first], one.claim
-    assert {one.reason for one in joined} <= {"", LOST, *NEEDS.values()}
+    assert {"", *NEEDS.values()} <= {one.reason for one in joined} <= {"", LOST, *NEEDS.values()}
     assert sum(not one.reason for one in joined) >= 407
 
 
@@ -43,54 +43,31 @@ def test_figures_of_claims_are_drawn_where_there_are_claims(joined: list[Joined]
     assert tested == {name for name in available(WORKSPACE) if load(WORKSPACE, name).tests_claims}
 
 
-def test_no_reason_is_without_a_claim(joined: list[Joined]) -> None:
-    assert {*NEEDS.values()} <= {one.reason for one in joined}
-
-
 def test_every_side_is_a_row_of_its_experiment_at_values_that_it_has(joined: list[Joined]) -> None:
     points: dict[str, dict[str, list[dict[str, object]]]] = {}
-    for one in joined:
-        for _, comparison in one.places:
-            for cell in comparison.cells:
-                if cell.experiment not in points:
-                    experiment = load(WORKSPACE, cell.experiment)
-                    by_row: dict[str, list[dict[str, object]]] = {row: [] for row in experiment.rows}
-                    for use in expand(WORKSPACE, experiment):
-                        by_row[use.label].append(dict(use.axes))
-                    points[cell.experiment] = by_row
-                runs = points[cell.experiment][cell.row]
-                assert any(cell.where.items() <= run.items() for run in runs), (one.claim, cell)
-
-
-@pytest.mark.parametrize(
-    ("claim", "pairs"),
-    [
-        ("FDSE-C01.1", 12),
-        ("SF-C06.1", 1),  # two experiments
-        ("SF-C17.1", 42),  # each of six with each of seven
-        ("HF-C37.1", 1),
-        ("HF-C38.1", 1),  # a gain beside a number
-        ("FRD-C05.1", 1),
-    ],
-)
-def test_pairs_are_of_each_left_with_each_right_side(joined: list[Joined], claim: str, pairs: int) -> None:
-    (comparison,) = (comparison for one in joined if one.claim == claim for _, comparison in one.places)
-    assert len(comparison.pairs) == pairs
+    places = ((one.claim, comparison) for one in joined for _, comparison in one.places)
+    for claim, cell in ((claim, cell) for claim, comparison in places for cell in comparison.cells):
+        if cell.experiment not in points:
+            experiment = load(WORKSPACE, cell.experiment)
+            points[cell.experiment] = {row: [] for row in experiment.rows}
+            for use in expand(WORKSPACE, experiment):
+                points[cell.experiment][use.label].append(dict(use.axes))
+        runs = points[cell.experiment][cell.row]
+        assert any(cell.where.items() <= run.items() for run in runs), (claim, cell)
 
 
 def test_a_mean_over_an_axis_is_one_cell(joined: list[Joined]) -> None:
     """HF-C06.1: the mean over d of two rows; SF-C03.1: gains on two data sets."""
     places = {one.claim: comparison for one in joined for _, comparison in one.places}
+    assert len(places["SF-C17.1"].pairs) == 42  # each of six with each of seven
     ((left, right),) = places["HF-C06.1"].pairs
-    assert [(factor, cell.row, cell.where) for side in (left, right) for factor, cell in side.terms] == [
-        (pytest.approx(1), "hfedf", {}),
-        (pytest.approx(1), "pfedhn", {}),
-    ]
+    for side, row in ((left, "hfedf"), (right, "pfedhn")):
+        assert [(factor, cell.row, cell.where) for factor, cell in side.terms] == [
+            (pytest.approx(1), row, {})
+        ]
     ((left, right),) = places["SF-C03.1"].pairs
-    assert [(factor, cell.row, cell.where["data.dataset"]) for factor, cell in left.terms] == [
-        (1, "stablefdg", "pacs"),
-        (-1, "dsu", "pacs"),
-    ]
+    gain = [(factor, cell.row, cell.where["data.dataset"]) for factor, cell in left.terms]
+    assert gain == [(1, "stablefdg", "pacs"), (-1, "dsu", "pacs")]
     assert {cell.where["data.dataset"] for _, cell in right.terms} == {"vlcs"}
     ((left, right),) = places["HF-C38.1"].pairs
     assert [round(factor, 6) for factor, _ in left.terms] == [1, -1]
@@ -121,10 +98,8 @@ def test_printed_sides_are_the_numbers_that_the_list_of_claims_has() -> None:
     [
         ("FDSE-C09.2", -1.70, 1.0, "fails"),  # the paper's, reference/published.yaml
         ("FDSE-C17.6", 1.25, 2.8, "holds"),
-        ("SF-C05.1", 1.50, 1.0, "fails"),
         ("SF-C05.2", 0.50, 1.0, "holds"),
         ("HF-C38.1", 0.2 / 3 - 1.3, 1.0, "fails"),  # its own
-        ("HF-C39.1", 1.6 / 3 - 1.7, 1.0, "fails"),
         ("FDSE-C23.1", 4.27 / 4.03 - 1, 0.1, "holds"),  # of a ratio of times
         ("SF-C23.1", 0.02, 4.498, "holds"),  # a tenth of 44.98 MB
         ("HF-C25.8", -1.20, 1.0, "fails"),  # >=: not worse by the margin
@@ -146,12 +121,8 @@ def test_equal_on_print_is_within_the_margin_by_which_runs_are_judged(
         ("FDSE-C24.1", (4.27 - 6.59) / 4.03, True, "holds"),  # in times of FedBN
         ("SF-C25.1", (7.39 - 4.57) / 4.57, True, "holds"),  # of FedAvg
         ("HF-C23.2", -0.1 / 3, False, "within the rounding"),  # means of three with one digit
-        ("HF-C24.5", -0.1 / 3, True, "within the rounding"),
-        ("HF-C25.4", 0.1, True, "holds"),
-        ("HF-C23.3", 0.5 / 3, True, "holds"),
         ("FDSE-C29.2", 0.0, False, "within the rounding"),
         ("HF-C36.2", 158 / 3 - 49.8, True, "holds"),  # 49.6, where Table 2 prints 48.9
-        ("HF-C36.6", 57.7 - 170.9 / 3, True, "holds"),
         ("FRD-C03.8", 0.89, True, "holds"),  # without two rows of which one is a copy
     ],
 )
@@ -193,10 +164,11 @@ def test_a_reason_must_be_a_known_one(tmp_path: Path, printed: list[Number]) -> 
     (tmp_path / "experiments").symlink_to(ROOT / "experiments")
     (tmp_path / "reference").mkdir()
     for path in (ROOT / "reference").iterdir():
-        if path.name != "claims.yaml":
-            (tmp_path / "reference" / path.name).symlink_to(path)
-    text = (ROOT / "reference" / "claims.yaml").read_text()
-    (tmp_path / "reference" / "claims.yaml").write_text(text.replace("  outlines:", "  customers:"))
+        (tmp_path / "reference" / path.name).symlink_to(path)
+    changed = tmp_path / "reference" / "claims.yaml"
+    text = changed.read_text().replace("  outlines:", "  customers:")
+    changed.unlink()
+    changed.write_text(text)
     with pytest.raises(FedshiftError, match=r"needs: unknown reason 'customers'"):
         join(Workspace(tmp_path), printed)
 

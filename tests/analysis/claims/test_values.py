@@ -1,11 +1,13 @@
 """Sides of claims: values of an axis, sums, rounds, rows of another experiment, costs."""
 
+import itertools
 import math
 from typing import Any
 
+import pandas as pd
 import pytest
 
-from fedshift.analysis.claims.judge import Verdict, verdicts
+from fedshift.analysis.claims.judge import Verdict, estimate, paired, verdicts
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
@@ -102,74 +104,50 @@ CURVES = {
     ],
 )
 def test_what_curves_say(project: Project, rounds: str, metric: str, difference: float) -> None:
-    declared = {"HF-C04.1": {"metric": metric, "rounds": rounds}}
-    project.declare(methods=dict.fromkeys(CURVES), axes={"seed": [0, 1]}, claims=declared)
-    for method, points in CURVES.items():
-        for seed in (0, 1):
-            project.add(method, points, seed=seed, target="a")
-    (one,) = verdicts(Workspace(REFERENCE.parent), project.collect())
+    runs = {(method, seed): points for method, points in CURVES.items() for seed in (0, 1)}
+    found = project.trained(runs, ("seed",), claims={"HF-C04.1": {"metric": metric, "rounds": rounds}})
+    (one,) = verdicts(Workspace(REFERENCE.parent), found)
     (against,) = one.differences
     assert against.mean == pytest.approx(difference, nan_ok=True)
     assert against.seeds == (0 if math.isnan(difference) else 2)
 
 
-@pytest.mark.parametrize("metric", ["rounds_to.ood=55", "bytes_to.ood=55"])
-def test_a_run_that_never_gets_there_is_later_than_one_that_does(project: Project, metric: str) -> None:
-    """hfedf gets to 55% in its third of four rounds, fedavg in none: that counts as the fifth."""
-    project.declare(
-        methods=dict.fromkeys(CURVES), axes={"seed": [0, 1, 2]}, claims={"HF-C04.1": {"metric": metric}}
-    )
-    for method, points in CURVES.items():
-        for seed in (0, 1):
-            project.add(method, points, seed=seed, target="a")
-        project.add(method, None, seed=2, target="a")
-    (one,) = verdicts(Workspace(REFERENCE.parent), project.collect())
+@pytest.mark.parametrize(
+    ("metric", "mean", "late"),
+    [("rounds_to.ood=55", 3 - 5, 2), ("bytes_to.ood=55", -160e-6, 2), ("rounds_to.ood=90", 0, 4)],
+)
+def test_a_run_that_never_gets_there_is_later_than_one_that_does(
+    project: Project, metric: str, mean: float, late: int
+) -> None:
+    """hfedf gets to 55% in its third of four rounds, fedavg in none: that counts as the fifth. To 90% gets neither."""
+    runs = {(method, seed): rounds for method, rounds in CURVES.items() for seed in (0, 1)}
+    runs |= {(method, 2): None for method in CURVES}
+    found = project.trained(runs, ("seed",), claims={"HF-C04.1": {"metric": metric}})
+    (one,) = verdicts(Workspace(REFERENCE.parent), found)
     (against,) = one.differences
-    assert (against.seeds, against.planned, against.late) == (2, 3, 2)
-    if metric.startswith("rounds"):
-        assert against.mean == 3 - 5
+    assert (against.seeds, against.planned, against.late) == (2, 3, late)
+    assert against.mean == pytest.approx(mean)
+    if metric == "rounds_to.ood=55":
         said = "fedavg -2.0, 2 seeds of 3: the others lack a run (2 runs never get there): the same in each"
         assert told(one).startswith(said)
-    else:
-        assert against.mean < 0
 
 
-def test_two_runs_that_never_get_there_are_equal(project: Project) -> None:
-    declared = {"HF-C04.1": {"metric": "rounds_to.ood=90"}}
-    project.declare(methods=dict.fromkeys(CURVES), axes={"seed": [0, 1]}, claims=declared)
-    for method, points in CURVES.items():
-        for seed in (0, 1):
-            project.add(method, points, seed=seed, target="a")
-    (one,) = verdicts(Workspace(REFERENCE.parent), project.collect())
-    assert (one.differences[0].mean, one.differences[0].late, one.verdict) == (0, 4, "open")
-
-
-def other(project: Project, collect: bool) -> None:
-    """An experiment whose FedAvg has 40, 41 and 42 on target a, and something else on target b."""
-    project.declare("other", methods={"fedavg": None}, axes={"target": ["a", "b"], "seed": [0, 1, 2]})
+@pytest.mark.parametrize("collect", [True, False])
+def test_a_row_of_another_experiment(project: Project, collect: bool) -> None:
+    """SF-C06.1: more than in another table. Not collected, it is no seed; what it has on target b does not count."""
+    axes = {"target": ["a", "b"], "seed": [0, 1, 2]}
+    project.declare("other", methods={"fedavg": None}, axes=axes)
     for target, values in (("a", ZERO), ("b", [0.9] * 3)):
         for seed, value in enumerate(values):
             project.add("fedavg", {1: accuracy((0.5, 0.5), ood=value)}, target=target, seed=seed)
     if collect:
         project.collect()
-
-
-@pytest.mark.parametrize("collect", [True, False])
-def test_a_row_of_another_experiment(project: Project, collect: bool) -> None:
-    """SF-C06.1: more than in another table. Not collected, it is no seed."""
-    other(project, collect)
-    there = {"row": "fedavg", "experiment": "other", "where": {"target": "a"}}
     project.runs, project.cells = [], []
-    project.declare(
-        methods={"fedprox": None},
-        axes={"seed": [0, 1, 2]},
-        claims={
-            "SF-C06.1": {"metric": "ood", "rows": {"item 2b:FedAvg": "fedprox", "item 1a:FedAvg": there}}
-        },
-    )
-    for seed, value in enumerate(MANY):
-        project.add("fedprox", {1: accuracy((0.5, 0.5), ood=value)}, seed=seed)
-    (one,) = verdicts(project.workspace, project.collect())
+    there = {"row": "fedavg", "experiment": "other", "where": {"target": "a"}}
+    claim = {"metric": "ood", "rows": {"item 2b:FedAvg": "fedprox", "item 1a:FedAvg": there}}
+    many = {("fedprox", seed): value for seed, value in enumerate(MANY)}
+    found = project.trained(many, ("seed",), claims={"SF-C06.1": claim})  # type: ignore[arg-type]
+    (one,) = verdicts(project.workspace, found)
     (against,) = one.differences
     assert against.right == "fedavg (a, other)"
     if collect:
@@ -180,12 +158,8 @@ def test_a_row_of_another_experiment(project: Project, collect: bool) -> None:
 
 def test_each_of_several_with_each_of_several(project: Project) -> None:
     """SF-C17.1: any value of alpha, against all baselines."""
-    ood = {
-        "fedavg": less_by(3, 2, 4),
-        "fedprox": less_by(2, 3, 2),
-        "hfedf": less_by(0, 0, 0),
-        "fedsr": less_by(1, 1, 1),
-    }
+    shifts = {"fedavg": (3, 2, 4), "fedprox": (2, 3, 2), "hfedf": (0, 0, 0), "fedsr": (1, 1, 1)}
+    ood = {name: less_by(*of) for name, of in shifts.items()}
     rows = {"StableFDG (any alpha)": ["hfedf", "fedsr"], "baselines": ["fedavg", "fedprox"]}
     one = judged(project, "SF-C17.1", ood, rows=rows)
     assert one.statement == "each of 2 > each of 2, ood"
@@ -211,10 +185,75 @@ def test_each_of_several_with_each_of_several(project: Project) -> None:
     ],
 )
 def test_a_side_that_is_nowhere_is_refused(project: Project, claim: dict[str, Any], said: str) -> None:
-    keys = {
-        "methods": {"fedavg": None, "hfedf": None},
-        "axes": {"samples": {"key": "local.epochs", "values": [1, 20]}},
-    }
-    project.declare(**keys, claims={"HF-C04.1": {"metric": "id", **claim}})
+    axes = {"samples": {"key": "local.epochs", "values": [1, 20]}}
+    project.declare(
+        methods={"fedavg": None, "hfedf": None}, axes=axes, claims={"HF-C04.1": {"metric": "id", **claim}}
+    )
     with pytest.raises(FedshiftError, match=said):
         expand(project.workspace, load(project.workspace, "toy"))
+
+
+# ---- paired differences: which runs are pairs, and what their sums are
+
+
+def test_pairs_are_named_by_the_axes_that_vary() -> None:
+    pairs = pd.DataFrame({"d": 1, "target": ["a", "b"], "seed": 0, "difference": [10.0, 20.0]})
+    assert estimate(pairs, "fedavg").pairs == {"a": 10, "b": 20}
+    assert estimate(pairs[:1], "fedavg").pairs == {"1, a": 10}
+    assert estimate(pairs.assign(d=[1, 2]), "fedavg").pairs == {"1, a": 10, "2, b": 20}
+
+
+def runs_of(values: list[float], **axes: list[Any]) -> pd.DataFrame:
+    """One row for each combination of axes, the last fastest."""
+    points = itertools.product(*axes.values())
+    rows = [dict(zip(axes, point, strict=True)) for point in points]
+    return pd.DataFrame(rows).assign(value=values)
+
+
+def test_a_sum_has_the_signs_of_its_factors_and_its_constant() -> None:
+    left, right = runs_of([5.0, 7.0], seed=[0, 1]), runs_of([2.0, 1.0], seed=[0, 1])
+    pairs = paired([(1.0, left), (-1.0, right)], constant=-0.5)
+    assert pairs["difference"].tolist() == [2.5, 5.5]
+    assert paired([(0.5, left), (2.0, right)])["difference"].tolist() == [6.5, 5.5]
+    assert paired([(1.0, left)], constant=1.0)["difference"].tolist() == [6.0, 8.0]
+
+
+def test_pairs_share_the_axes_on_which_they_share_values() -> None:
+    """Targets a and b against b and c: b alone is a pair. Methods at other values of d are averaged over it."""
+    left = runs_of([1.0, 2.0], target=["a", "b"], seed=[0])
+    right = runs_of([10.0, 20.0], target=["b", "c"], seed=[0])
+    pairs = paired([(1.0, left), (-1.0, right)])
+    assert pairs.to_dict("records") == [{"target": "b", "seed": 0, "difference": -8.0}]
+    many, few = runs_of([3.0, 5.0, 4.0], d=[1, 2, 3], seed=[0]), runs_of([1.0], d=[4], seed=[0])
+    pairs = paired([(1.0, many), (-1.0, few)])
+    assert pairs.to_dict("records") == [{"seed": 0, "difference": 3.0}]
+    elsewhere = runs_of([1.0, 3.0], epochs=[1, 5], seed=[0])  # an axis that the left side has not
+    assert paired([(1.0, left), (-1.0, elsewhere)])["difference"].tolist() == [-0.5]
+
+
+def test_a_missing_run_makes_its_average_missing_and_another_seed_no_pair() -> None:
+    left = runs_of([1.0, math.nan, 3.0, 4.0], seed=[0, 1], epochs=[1, 5])
+    right = runs_of([1.0, 1.0], seed=[1, 2])
+    pairs = paired([(1.0, left), (-1.0, right)])
+    assert pairs.to_dict("records") == [{"seed": 1, "difference": 2.5}]
+    both = paired([(1.0, left), (-1.0, runs_of([1.0, 1.0], seed=[0, 1]))])
+    assert both["difference"].isna().tolist() == [True, False]
+
+
+def test_nothing_collected_is_no_seed() -> None:
+    nothing = pd.DataFrame({"seed": [], "value": []})
+    pairs = paired([(1.0, runs_of([1.0], seed=[0])), (-1.0, nothing)])
+    against = estimate(pairs, "other")
+    assert (against.seeds, against.planned) == (0, 0)
+    assert math.isnan(against.mean) and math.isnan(against.low)
+
+
+NOISE = (0.1 + 0.2) - 0.3
+
+
+@pytest.mark.parametrize("by_seed", [(3.0, 3.0), (NOISE, NOISE), (0.0, 0.0, 0.0)])
+def test_seeds_that_are_alike_have_an_interval_only_of_what_is_counted(by_seed: tuple[float, ...]) -> None:
+    pairs = pd.DataFrame({"seed": range(len(by_seed)), "difference": by_seed})
+    measured, counted = estimate(pairs, "x"), estimate(pairs, "x", exact=True)
+    assert math.isnan(measured.low) and math.isnan(measured.high)
+    assert counted.low == counted.high == counted.mean == by_seed[0]

@@ -1,4 +1,4 @@
-"""Runs with given accuracies, and runs whose method recorded numbers of its clients by round."""
+"""Runs whose method recorded numbers of its clients by round."""
 
 import math
 from collections.abc import Mapping
@@ -8,36 +8,31 @@ import numpy as np
 
 from fedshift.analysis.collected import Collected
 from fedshift.federation.records import DiagnosticsTable
-from tests.analysis.conftest import Project, accuracy
+from tests.analysis.conftest import Project, accuracy, changed
 
 Numbers = Mapping[int, tuple[float, ...]]  # round -> of each client, NaN of one that takes no part
 
 
-def trained(
+def recorded(
     project: Project,
-    values: Mapping[tuple[Any, ...], float | None],
-    names: tuple[str, ...] = ("target", "seed"),
+    name: str,
+    of: Mapping[tuple[str, int], Numbers],
+    domains: Mapping[str, tuple[str, ...]] | None = None,
     **declared: Any,
 ) -> Collected:
-    """Runs by method and place on the axes: the accuracy after a round, own and held out; None: not finished."""
-    methods, *places = ([*dict.fromkeys(column)] for column in zip(*values, strict=True))
-    named = {"methods": dict.fromkeys(methods), "axes": dict(zip(names, places, strict=True))}
-    project.declare(**named | declared)
-    for (method, *place), value in values.items():
-        rounds = None if value is None else {1: accuracy((value, value), ood=value)}
-        project.add(method, rounds, **dict(zip(names, place, strict=True)))
-    return project.collect()
-
-
-def recorded(project: Project, name: str, of: Mapping[tuple[str, int], Numbers]) -> Collected:
-    """hfedf on held-out domains and seeds: what it recorded under `name`."""
+    """hfedf on held-out domains and seeds: what it recorded under `name`; domains: the clients' by what is held out."""
     targets, seeds = ([*dict.fromkeys(key[place] for key in of)] for place in (0, 1))
-    project.declare(methods={"hfedf": None}, axes={"target": targets, "seed": seeds})
+    project.declare(methods={"hfedf": None}, axes={"target": targets, "seed": seeds}, **declared)
     for (target, seed), numbers in of.items():
         clients = len(next(iter(numbers.values())))
-        run = project.add(
-            "hfedf", {1: accuracy((0.5,) * clients, 0.5)}, sizes=(10,) * clients, target=target, seed=seed
-        )
+        rounds = {1: accuracy((0.5,) * clients, 0.5)}
+        run = project.add("hfedf", rounds, sizes=(10,) * clients, target=target, seed=seed)
+        if domains:
+            held = [
+                {"client": k, "domains": [domain], "train": 10, "test": 10}
+                for k, domain in enumerate(domains[target])
+            ]
+            changed(run, clients=held)
         table = DiagnosticsTable(clients)
         for finished, values in numbers.items():
             active = [client for client, value in enumerate(values) if not math.isnan(value)]

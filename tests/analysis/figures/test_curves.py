@@ -1,20 +1,19 @@
-"""Learning curves: what is drawn, where, and that the same results give the same files."""
+"""Learning curves and sweeps that no archived run has; golden results have the values of others."""
 
-import itertools
-import json
 from typing import Any, Literal
 
+import pandas as pd
 import pytest
-from click.testing import CliRunner
 
 from fedshift.analysis.collected import Collected
-from fedshift.analysis.figures import draw
-from fedshift.analysis.figures.base import Plot
+from fedshift.analysis.figures.base import Plot, table
 from fedshift.analysis.figures.curves import Curves, _steps
-from fedshift.cli import main
+from fedshift.analysis.figures.sweep import Sweep
+from fedshift.experiments.expand import expand
+from fedshift.experiments.load import load
 from fedshift.spec import RunSpec
-from tests.analysis.conftest import Project, accuracy
-from tests.analysis.figures.recording import trained
+from fedshift.spec.block import params
+from tests.analysis.conftest import Project, accuracy, changed
 
 
 def curves(project: Project, collected: Collected, **given: Any) -> Plot:
@@ -25,44 +24,6 @@ def line(plot: Plot, **where: Any) -> list[tuple[float, float]]:
     """x and y of the values that have these in their columns."""
     values = plot.frame[plot.frame[[*where]].eq([*where.values()]).all(axis=1)]
     return [*zip(values["x"], values["y"].round(6), strict=True)]
-
-
-def two_targets(project: Project) -> Collected:
-    """Untrained 10, after five rounds 50 on a and 70 on b, 10 more at seed 1, 5 more with local."""
-    axes = {"target": {"a": 0.5, "b": 0.7}, "seed": [0, 1]}
-    project.declare(
-        methods={"fedavg": None, "local": None}, axes={**axes, "target": ["a", "b"]}, tables={"t": {}}
-    )
-    for (place, method), (target, base), seed in itertools.product(
-        enumerate(("fedavg", "local")), axes["target"].items(), axes["seed"]
-    ):
-        value = base + 0.1 * seed + 0.05 * place
-        rounds = {0: accuracy((0.1, 0.1), ood=0.1), 5: accuracy((value, value), ood=value / 2)}
-        project.add(method, rounds, target=target, seed=seed)
-    return project.collect()
-
-
-ID = "in-distribution\naccuracy (%)"
-
-
-def test_a_row_of_panels_for_each_metric_with_the_average_of_held_out_domains(project: Project) -> None:
-    plot = curves(project, two_targets(project))
-    panels = plot.frame.groupby("y_axis", sort=False)["panel"].unique()
-    assert [[*row] for row in panels] == [["held out: a", "held out: b", "average"]] * 2
-    average = {"y_axis": ID, "panel": "average", "mark": "mean"}
-    assert line(plot, **average, label="fedavg") == [(0, 10), (5, 65)]  # targets 55 and 75
-    assert line(plot, **average, label="local") == [(0, 10), (5, 70)]
-    assert len(draw.draw(plot, "A toy").axes) == 6
-
-
-def test_an_average_needs_all_targets(project: Project) -> None:
-    values = {
-        ("fedavg", "a", 0): 0.4,
-        ("fedavg", "b", 0): 0.6,
-        ("fedavg", "a", 1): 0.9,
-        ("fedavg", "b", 1): None,
-    }
-    assert line(curves(project, trained(project, values)), y_axis=ID, panel="average") == [(1, 50)]
 
 
 def test_what_holds_nothing_out_is_no_part_of_the_average(project: Project) -> None:
@@ -97,31 +58,13 @@ OFFICE = "office_caltech10/alexnet_bn/personal_all_clients/domain_per_client/{me
 def test_published_values_of_the_same_experiment_are_dashed(
     project: Project, rounds: int, values: list[float]
 ) -> None:
-    project.declare(
-        protocol="fdse",
-        spec={"data": {"dataset": "office_caltech10"}, "federation": {"rounds": rounds}},
-        methods={"fedavg": None},
-        axes={"seed": [2]},
-        published={"*": OFFICE},
-    )
+    spec = {"data": {"dataset": "office_caltech10"}, "federation": {"rounds": rounds}}
+    about = {"protocol": "fdse", "spec": spec, "published": {"*": OFFICE}}
+    project.declare(methods={"fedavg": None}, axes={"seed": [2]}, **about)
     collected = project.add_all({0: accuracy((0.1, 0.1)), 1: accuracy((0.8, 0.8))})
     plot = curves(project, collected)
     assert [y for _, y in line(plot, style="level")] == values
     assert ("dashed: published" in plot.note) == bool(values)
-
-
-@pytest.mark.parametrize("seeds", [3, 2])
-def test_three_seeds_have_a_band_and_two_are_there_themselves(project: Project, seeds: int) -> None:
-    project.declare(methods={"fedavg": None}, axes={"seed": [*range(seeds)]})
-    for seed in range(seeds):
-        rounds = {1: accuracy((0.6 + 0.05 * seed,)), 2: accuracy((0.7,))}
-        project.add("fedavg", rounds, sizes=(10,), seed=seed)
-    frame = curves(project, project.collect()).frame
-    single = frame[frame["mark"] == "seed 1"]
-    if seeds == 3:
-        assert frame.loc[0, ["low", "high"]].tolist() == pytest.approx([60, 70]) and single.empty
-    else:
-        assert frame["low"].isna().all() and single["y"].tolist() == pytest.approx([65, 70])
 
 
 @pytest.mark.parametrize(("x", "end"), [("bytes", 160e-6), ("seconds", 1.5), ("steps", 6.0)])
@@ -131,66 +74,97 @@ def test_along_what_rounds_took_a_run_that_stopped_early_ends_at_its_total(
     """One round of two declared: 80 bytes up and down; clients of 40 and 56 images in batches of 8."""
     project.declare(methods={"fedavg": None}, axes={"seed": [0]})
     rounds = {0: accuracy((0.1, 0.1)), 1: accuracy((0.8, 0.8))}
-    path = project.add("fedavg", rounds, sizes=(40, 56), seed=0) / "summary.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "rounds": 1}))
+    changed(project.add("fedavg", rounds, sizes=(40, 56), seed=0), rounds=1)
     values = curves(project, project.collect(), x=x).frame["x"]
     assert values.tolist() == pytest.approx([0, end])
 
 
-def test_losses_are_means_over_seeds_in_nats(project: Project) -> None:
-    """The second seed loses 0.2 more."""
-    project.declare(methods={"fedavg": None, "local": None}, axes={"seed": [0, 1]})
-    for method, least in (("fedavg", 1.5), ("local", 1.8)):
-        for seed in (0, 1):
-            loss = {1: 2.3 + 0.2 * seed, 2: least + 0.2 * seed}
-            project.add(method, dict.fromkeys(loss, accuracy((0.5, 0.5))), loss=loss, seed=seed)
-    plot = curves(project, project.collect(), metrics=("loss.all",))
-    assert line(plot, label="fedavg", mark="mean") == [(1, 2.4), (2, 1.6)]
-    assert line(plot, label="local", mark="mean") == [(1, 2.4), (2, 1.9)]
-    assert plot.axes[0].label == "loss ALL (nats)"
+# ---- a sweep: which values are averaged, and what is drawn around them
 
 
-def by_d(project: Project, values: list[int], targets: list[str], only: dict[str, Any]) -> None:
-    axes = {"d": {"key": "partition.params.d", "values": values}, "target": targets, "seed": [0]}
-    scheme = {"partition": {"scheme": "domains_per_client"}}
-    project.declare(methods={"central": None, "fedavg": None}, axes=axes, only=only, spec=scheme)
+def sweep(project: Project, collected: Collected, **given: Any) -> Plot:
+    return Sweep(params(Sweep, given)).plot(project.workspace, collected)
 
 
-def test_rows_and_panels_come_in_the_order_of_the_file(project: Project) -> None:
-    by_d(project, [2, 3, 1], ["ink", "plain"], {"central": {"d": [1], "target": ["plain"]}})
+def toy(project: Project, *, seeds: int = 3, values: tuple[Any, ...] = (0.1, 1.0, 10.0), key: str = "local.clip") -> Collected:  # fmt: skip
+    """Two methods, two targets: ood is 30 + 10 by the place of the value + 2 by the seed, local 5 more, the target b 20 more."""
+    name = key.rpartition(".")[2]
+    axes = {name: {"key": key, "values": [*values]}, "target": ["a", "b"], "seed": [*range(seeds)]}
+    oods = {
+        (method, value, target, seed): 0.3 + 0.1 * place + 0.02 * seed + 0.05 * more + 0.2 * (target == "b")
+        for more, method in enumerate(("fedavg", "local"))
+        for place, value in enumerate(values)
+        for target in ("a", "b")
+        for seed in range(seeds)
+    }
+    return project.trained(oods, (name, "target", "seed"), axes=axes)
+
+
+def rows(plot: Plot, **where: Any) -> pd.DataFrame:
+    values = table(plot)
+    for column, value in where.items():
+        values = values[values[column] == value]
+    return values
+
+
+def test_a_line_per_target_and_a_panel_per_method(project: Project) -> None:
+    plot = sweep(project, toy(project, seeds=1), x="clip", lines="target", metrics=("ood",))
+    assert [*plot.frame["panel"].unique()] == ["fedavg", "local"]
+    assert plot.labels == ["a", "b"]
+    assert rows(plot, panel="local", label="b")["y"].tolist() == pytest.approx([55, 65, 75])
+    by_target = sweep(project, project.collect(), x="clip", panels="target", metrics=("ood",))
+    assert [*by_target.frame["panel"].unique()] == ["held out: a", "held out: b"]
+    assert rows(by_target, panel="held out: b", label="fedavg")["y"].tolist() == pytest.approx([50, 60, 70])
+
+
+@pytest.mark.parametrize(
+    ("values", "scale", "expected"),
+    [
+        ((1, 2, 4, 8), "auto", "log"), ((3, 6, 9, 12), "auto", "linear"), ((0.5, 0.75, 0.85, 0.95, 1.0), "auto", "linear"),
+        ((0, 1, 5, 20), "auto", "linear"), ((1, 100), "auto", "linear"), ((3, 6, 9, 12), "log", "log"), ((1, 2, 4, 8), "linear", "linear"),
+    ],
+)  # fmt: skip
+def test_the_scale_fits_the_values(values: tuple[float, ...], scale: str, expected: str) -> None:
+    figure = Sweep(params(Sweep, {"x": "clip", "scale": scale}))
+    assert figure._axis(pd.Series(values), values)[1].scale == expected
+
+
+TABLE2 = "pacs/cnn32/lodo/d{d}/{method}/default/{target}"
+
+
+@pytest.mark.parametrize(("rounds", "comparable"), [(200, True), (10, False)])
+def test_published_points_of_the_same_experiment_stand_beside(
+    project: Project, rounds: int, comparable: bool
+) -> None:
+    project.declare(
+        protocol="hfedf",
+        spec={"data": {"dataset": "pacs"}, "federation": {"rounds": rounds}},
+        methods={"fedavg": None},
+        axes={"d": {"key": "partition.params.d", "values": [1, 2, 3]}, "target": "all", "seed": [0]},
+        published={"*": TABLE2},
+    )
     collected = project.add_all({1: accuracy((0.5, 0.5), ood=0.4)})
-    frame = curves(project, collected).frame
-    assert [*frame["row"].unique()] == ["d = 2", "d = 3", "d = 1"]
-    assert [*frame["panel"].unique()] == ["held out: ink", "held out: plain", "average"]
+    plot = sweep(project, collected, x="d", metrics=("ood",))
+    assert rows(plot, mark="published")["y"].tolist() == ([51.3, 53.2, 53.5] if comparable else [])
+    assert ("diamond: published" in plot.note) == comparable
 
 
-def test_a_row_has_the_held_out_domains_of_its_own_runs(project: Project) -> None:
-    """As of two data sets: none has empty panels for the other's domains, and both have their average."""
-    of = {"central": {"d": [1], "target": ["texture"]}, "fedavg": {"d": [2], "target": ["ink", "plain"]}}
-    by_d(project, [1, 2], ["ink", "plain", "texture"], of)
-    plot = curves(project, project.add_all({1: accuracy((0.5, 0.5), ood=0.4)}))
-    axes = draw.draw(plot, "A toy").axes
-    titles = [[panel.get_title() for panel in axes[row : row + 3] if panel.get_visible()] for row in (0, 6)]
-    assert titles == [["held out: texture"], ["held out: ink", "held out: plain", "average"]]
+def test_rows_stand_at_the_setting_of_their_runs_with_a_level_and_its_seeds(project: Project) -> None:
+    """FedProx's rows by the mu in their runs, whatever they are called; FedAvg as a level; seed 1 has 10 points more."""
+    of = {0.01: 0.5, 0.1: 0.6, 1.0: 0.3}
+    rows = {f"row-{n}": {"method": {"name": "fedprox", "params": {"mu": mu}}} for n, mu in enumerate(of)}
+    project.declare(methods={"fedavg": None, **rows}, axes={"seed": [0, 1]})
+    oods = dict(zip(["fedavg", *rows], [0.55, *of.values()], strict=True))
+    for cell in expand(project.workspace, load(project.workspace, project.name)):
+        ood = oods[cell.label] + 0.1 * cell.axes["seed"]
+        project.add(cell.label, {1: accuracy((0.5, 0.5), ood=ood)}, spec=cell.spec, **cell.axes)
+    given: dict[str, Any] = {"x": "setting.method.params.mu", "metrics": ("ood",), "levels": ("fedavg",)}
+    values = table(sweep(project, project.collect(), **given))
 
+    def places(mark: str) -> list[tuple[str, str, float]]:
+        marked = values[values["mark"] == mark]
+        return [*zip(marked["label"], marked["x"], marked["y"].round(6), strict=True)]
 
-def test_rows_that_are_not_highlighted_are_grey_behind_the_others_and_have_no_name(project: Project) -> None:
-    project.declare(methods=dict.fromkeys(["central", "fedavg", "local"]), axes={"seed": [0, 1]})
-    collected = project.add_all({1: accuracy((0.5, 0.5)), 2: accuracy((0.6, 0.6))})
-    plot = curves(project, collected, highlight=("fed*",))
-    series = plot.frame[["label", "mark", "style"]].drop_duplicates().to_numpy().tolist()
-    seeds = [["fedavg", f"seed {seed}", "thin"] for seed in (0, 1)]
-    grey = [[name, "mean", "thin"] for name in ("central", "local")]
-    assert series == [*grey, *seeds, ["fedavg", "mean", "line"]]
-    (legend,) = draw.draw(plot, "A toy").legends
-    assert [text.get_text() for text in legend.get_texts()] == ["fedavg"]
-    assert "grey: 2 others" in plot.note
-
-
-def test_verbs_from_collect_to_figure(project: Project) -> None:
-    two_targets(project)
-    root, plan = ["--root", str(project.workspace.root)], str(project.plan())
-    invoke = CliRunner().invoke
-    assert "8 of 8 runs" in invoke(main, [*root, "collect", "toy", "--plan", plan]).output
-    assert "| fedavg | 65.0 ± 7.1 |" in invoke(main, [*root, "table", "toy"]).output
-    assert "curves.svg" in invoke(main, [*root, "figure", "toy"]).output
+    level = [("fedavg", "0.01", 60), ("fedavg", "1", 60)]
+    assert places("mean") == [("fedprox", "0.01", 55), ("fedprox", "0.1", 65), ("fedprox", "1", 35), *level]
+    assert places("seed 1")[-2:] == [("fedavg", "0.01", 65), ("fedavg", "1", 65)]

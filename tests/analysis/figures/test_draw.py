@@ -1,6 +1,5 @@
 """The drawer: files, values as CSV, looks, and where panels and marks are."""
 
-import itertools
 from typing import Any
 
 import pandas as pd
@@ -30,15 +29,17 @@ def curves_and_sweep(project: Project) -> list[bytes]:
 
 
 def test_the_same_results_give_the_same_files_with_their_values_as_csv(project: Project) -> None:
-    project.declare(
-        title="Ca$h & A$$et$",  # a dollar is a letter
-        methods={"fedavg": None},
-        axes={"clip": {"key": "local.clip", "values": [1.0, 2.0]}, "seed": [0, 1]},
-        figures=["curves", {"sweep": {"x": "clip"}}],
-    )
-    for clip, seed in itertools.product((1.0, 2.0), (0, 1)):
-        last = accuracy((0.4 + 0.1 * clip + 0.02 * seed,) * 2)
-        project.add("fedavg", {0: accuracy((0.1, 0.1)), 5: last}, clip=clip, seed=seed)
+    runs = {
+        ("fedavg", clip, seed): {0: accuracy((0.1, 0.1)), 5: accuracy((0.4 + 0.1 * clip + 0.02 * seed,) * 2)}
+        for clip in (1.0, 2.0)
+        for seed in (0, 1)
+    }
+    axes = {"clip": {"key": "local.clip", "values": [1.0, 2.0]}, "seed": [0, 1]}
+    shown = {
+        "title": "Ca$h & A$$et$",
+        "figures": ["curves", {"sweep": {"x": "clip"}}],
+    }  # a dollar is a letter
+    project.trained(runs, ("clip", "seed"), axes=axes, **shown)
     files = curves_and_sweep(project)
     assert curves_and_sweep(project) == files
     svg, pdf = files[0].decode(), files[1]
@@ -52,9 +53,7 @@ def test_the_same_results_give_the_same_files_with_their_values_as_csv(project: 
 
 
 def test_an_experiment_without_figures_has_an_empty_folder(project: Project) -> None:
-    project.declare(methods={"fedavg": None}, axes={"seed": [0]}, figures=[])
-    project.add("fedavg", {1: accuracy((0.5,))}, seed=0)
-    assert draw.write(project.workspace, project.collect()) == []
+    assert draw.write(project.workspace, project.trained({("fedavg", 0): 0.5}, ("seed",), figures=[])) == []
     assert project.workspace.figures("toy").is_dir()  # which the workflow waits for
 
 
@@ -158,8 +157,7 @@ def test_only_levels_are_dashed_and_the_legend_has_each_label_once() -> None:
 
 def test_a_radars_numbers_lie_above_its_lines_up_to_the_rim() -> None:
     values = [
-        {"label": "m", "x": name, "y": y, "style": "marked"}
-        for name, y in zip("abc", (100, 80, 60), strict=True)
+        {"label": "m", "x": x, "y": y, "style": "marked"} for x, y in (("a", 100), ("b", 80), ("c", 60))
     ]
     (axes,) = draw.draw(toy(values, y=Axis("%", limits=(40, 100)), polar=True), None).axes
     (line,) = (line for line in axes.get_lines() if line.get_label() == "m")

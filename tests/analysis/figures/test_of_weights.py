@@ -12,7 +12,7 @@ from fedshift.analysis.figures import draw
 from fedshift.analysis.figures.base import Plot, plots
 from fedshift.experiments.validate import figures
 
-from ..conftest import Project, accuracy
+from ..conftest import Project
 from ..evaluating import evaluate
 
 METHODS = ["fedavg", "fdse"]
@@ -20,11 +20,8 @@ METHODS = ["fedavg", "fdse"]
 
 def trained(project: Project, evaluations: list[Any], *listed: Any) -> Collected:
     """Two methods, two held-out domains, two seeds."""
-    axes = {"target": ["b", "a"], "seed": [1, 0]}
-    project.declare(methods=dict.fromkeys(METHODS), axes=axes, evaluations=evaluations, figures=[*listed])
-    for method, target, seed in itertools.product(METHODS, *axes.values()):
-        project.add(method, {1: accuracy((0.5, 0.5), ood=0.5)}, target=target, seed=seed)
-    return project.collect()
+    places = itertools.product(METHODS, "ba", (1, 0))
+    return project.trained(dict.fromkeys(places, 0.5), evaluations=evaluations, figures=[*listed])
 
 
 def plotted(project: Project, found: Collected) -> Plot:
@@ -74,10 +71,14 @@ def test_similarity_of_each_pair_of_clients(project: Project) -> None:
     def of(run: dict[str, Any], order: tuple[int, int, int]) -> list[dict[str, Any]]:
         values = dict(zip(itertools.combinations(order, 2), (0.2, 0.5, 0.9), strict=True))
         return [
-            {"client": min(pair), "other": max(pair), "images": 5, "cka": value + 0.01 * run["seed"]}
-            for pair, value in values.items()
+            {"client": min(of), "other": max(of), "images": 5, "cka": value + 0.01 * run["seed"]}
+            for of, value in values.items()
         ]
 
+    found_names = domains(found).sort_values("client")["domains"].unique()
+    pair = [{"client": 0, "other": 1, "images": 5, "cka": 0.3}]
+    evaluate(project, found, "cka", "cka", lambda run: pair)  # called by their domains, where each has one
+    assert {*plotted(project, found).frame["x"]} == {"–".join(found_names)} and len(found_names) == 2
     seen = []
     for order in ((0, 1, 2), (1, 0, 2)):
         evaluate(project, found, "cka", "cka", lambda run, order=order: of(run, order))
@@ -86,14 +87,6 @@ def test_similarity_of_each_pair_of_clients(project: Project) -> None:
         seen.append(dict(zip(dots["x"], dots["y"].round(3), strict=True)))
         assert (values["mark"] == "run").sum() == 3 * 2 * 4
     assert seen == [{"0–1": 0.205, "0–2": 0.505, "1–2": 0.905}, {"0–1": 0.205, "0–2": 0.905, "1–2": 0.505}]
-
-
-def test_pairs_of_clients_are_called_by_their_domains(project: Project) -> None:
-    """Where each has one; runs that hold out different domains have different clients."""
-    found = trained(project, ["cka"], "cka")
-    evaluate(project, found, "cka", "cka", lambda run: [{"client": 0, "other": 1, "images": 5, "cka": 0.3}])
-    names = domains(found).sort_values("client")["domains"].unique()
-    assert {*plotted(project, found).frame["x"]} == {"–".join(names)} and len(names) == 2
 
 
 def test_similarity_of_many_clients_is_a_mean_for_each(project: Project) -> None:
