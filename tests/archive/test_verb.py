@@ -14,7 +14,7 @@ from fedshift.analysis.collect import collect
 from fedshift.analysis.collected import beside, read
 from fedshift.archive import store
 from fedshift.archive.file import Archived
-from fedshift.cli.scorecard import _archived
+from fedshift.cli.scorecard import _shown, _unwritten
 from fedshift.common.files import write_bytes
 from fedshift.storage.workspace import Workspace
 from tests.archive.conftest import TINY, later, of_earlier_version, with_summary, with_table
@@ -83,7 +83,11 @@ def test_a_scorecard_finds_the_experiments_of_which_something_is_archived(clone:
     }  # fmt: skip
     for name, changes in others.items():
         (clone.experiments / f"{name}.yaml").write_text(yaml.safe_dump({**TINY, **changes}, sort_keys=False))
-    assert [*_archived(clone)] == ["declared", "plain_and_ink", "tiny"]
+    assert [name for name in _unwritten(clone) if _shown(clone, name)] == [
+        "declared",
+        "plain_and_ink",
+        "tiny",
+    ]
 
 
 def test_what_has_changed_since_is_collected_again(clone: Workspace, tmp_path: Path) -> None:
