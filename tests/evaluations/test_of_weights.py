@@ -115,6 +115,12 @@ def test_an_analysis_is_what_the_models_say(name: str, of_clients: Trained) -> N
     assert found == pytest.approx(retold(of_clients), rel=1e-4, abs=1e-6)
 
 
+@pytest.mark.parametrize(("name", "part"), [("spread", "layer"), ("activations", "layer")])
+def test_places_count_from_the_input(name: str, part: str, of_clients: Trained) -> None:
+    places = table(name, of_clients, **TRAINED).to_pandas().drop_duplicates(part)["place"]
+    assert [*places] == [*range(1, len(places) + 1)]
+
+
 @pytest.mark.parametrize("name", ["distances", "tsne"])
 def test_clients_without_an_image_are_refused(name: str, of_clients: Trained) -> None:
     empty = [
