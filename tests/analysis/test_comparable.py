@@ -112,7 +112,7 @@ def test_a_setting_makes_another_experiment_or_none(key: str, value: Any, reason
 
 
 def test_a_searched_value_may_be_another_of_the_grid() -> None:
-    theirs = resolved(PROJECT, OFFICE._replace(method="fedprox"))
+    theirs = resolved(PROJECT, OFFICE._replace(algo="fedprox"))
     grid = printed_grid(PROJECT, "fdse", "fedprox")
     for mu, expected in ((1.0, []), (0.5, ["method.params.mu"])):
         method = theirs.method.model_copy(update={"params": {"mu": mu}})

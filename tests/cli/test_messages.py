@@ -94,3 +94,10 @@ def test_nor_is_an_unknown_method(project: Path) -> None:
     assert "scaffold" not in result.output
     assert nearest("x", map(str, range(40))) == "Valid: 0, 1, 10, 11 and 36 others."
     assert nearest("x", "abc") == "Valid: a, b, c."
+
+
+@pytest.mark.slow
+def test_an_experiment_that_was_never_run_names_its_cost_and_archived_relatives(project: Path) -> None:
+    (project / "results-archive").symlink_to(ROOT / "results-archive")
+    result = fedshift(project, "table", "fdse/table1")
+    refused(result, "hours of a GPU", "fdse/table1_office_tf32")

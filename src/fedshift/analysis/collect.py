@@ -110,10 +110,12 @@ def keys_of(experiment: Experiment, uses: Sequence[Use]) -> pa.Table:
 
 
 class NothingFinished(FedshiftError):
-    """An experiment has no results yet."""
+    """An experiment has no results yet. failed: some of its runs failed; hints: more lines of what to do."""
 
-    def __init__(self, name: str, *, failed: bool) -> None:
+    def __init__(self, name: str, *, failed: bool, hints: Sequence[str] = ()) -> None:
+        self.failed = failed
         cure = f"Why runs failed: fedshift status {name}" if failed else f"To train them: fedshift run {name}"
+        cure = "\n  ".join([cure, *hints])
         where = f"experiments/{name.removesuffix(TUNING)}.yaml"
         super().__init__(where, "no run of it is finished here or archived", cure)
 

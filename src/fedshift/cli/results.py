@@ -1,7 +1,8 @@
 """The verbs that show collected results: table, rank, export, figure, report."""
 
+import contextlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -14,6 +15,7 @@ from fedshift.cli._options import experiment_argument, experiments_argument
 from fedshift.cli.plan import read_request
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.column import column, quantity
+from fedshift.experiments.load import available, load
 from fedshift.storage.workspace import Workspace
 
 
@@ -29,7 +31,35 @@ def collected_or_archived(workspace: Workspace, name: str) -> Collected:
         missing = runs.loc[(runs["state"] != "finished") & runs["adaptation"].isna(), "run"]
         if not store.archived(workspace, missing):
             return collected
-    return collect(workspace, name)
+    try:
+        return collect(workspace, name)
+    except NothingFinished as error:
+        raise NothingFinished(name, failed=error.failed, hints=[*_hints(workspace, name)]) from None
+
+
+def _hints(workspace: Workspace, name: str) -> Iterator[str]:
+    """For an experiment without results: what it costs, and experiments of the same folder that have archived
+    runs.
+    """
+    from fedshift.cli.scorecard import shown_without_training
+    from fedshift.experiments.expand import planned
+    from fedshift.planning.costs import cost  # torch
+
+    if name not in available(workspace):
+        return
+    with contextlib.suppress(FedshiftError):  # whatever stops a plan, the plan says
+        specs = [cell.spec for cell in planned(workspace, load(workspace, name)) if not cell.task]
+        hours = {of: sum(cost(workspace, spec, of).minutes for spec in specs) / 60 for of in ("cpu", "cuda")}
+        cpu, gpu = (f"{value:,.0f} hours" for value in hours.values())
+        yield f"Its {len(specs)} runs take about {cpu} of a CPU core, or {gpu} of a GPU."
+    folder = name.rpartition("/")[0]
+    relatives = [
+        other for other in available(workspace) if other.rpartition("/")[0] == folder != "" and other != name
+    ]
+    if archived := [
+        other for other in relatives if shown_without_training(workspace, load(workspace, other))
+    ]:
+        yield f"Archived and shown at once: {', '.join(archived)}."
 
 
 def present(workspace: Workspace, names: Sequence[str]) -> list[Collected]:
