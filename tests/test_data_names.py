@@ -47,8 +47,8 @@ def changed(before: tuple[str, ...], after: tuple[str, ...]) -> list[bool]:
         (DIGITS, ".astype(np.uint8)", ".astype(np.uint8) ^ 255", [False, False, False]),
         (
             "fedshift.data.prepare",
-            "resample], reducing_gap=None)",
-            "resample], reducing_gap=2.0)",
+            "Resampling.BILINEAR, reducing_gap=None)",
+            "Resampling.BILINEAR, reducing_gap=2.0)",
             [False, False, False],
         ),
         (

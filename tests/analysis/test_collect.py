@@ -322,4 +322,4 @@ def test_the_page_reads_them(two: Project, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.chdir(two.workspace.root)
     defined: dict[str, object] = {}
     exec(blocks[1].replace('"mine", ', f'"{two.name}", '), defined)
-    assert defined["drift"].loc[2, ("mine", 2)] == 9  # type: ignore[attr-defined]
+    assert defined["drift"].loc[2, ("mine", 2)] == 9

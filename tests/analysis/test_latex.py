@@ -32,7 +32,7 @@ def test_latex_is_escaped_and_emphasised(project: Project) -> None:
     oods = {("fedavg", "a"): (0.5, 0.6), ("fed_b&n", "a"): (0.7, 0.9)}
     values = {(*place, seed): value for place, of in oods.items() for seed, value in enumerate(of)}
     collected = project.trained(
-        values,  # type: ignore[arg-type]
+        values,
         methods={"fedavg": None, "fed_b&n": {"method": {"name": "fedbn"}}},
         tables={"t": {"title": "50% of {all}", "metrics": ["ood"]}},
     )
@@ -45,7 +45,7 @@ def test_latex_is_escaped_and_emphasised(project: Project) -> None:
 def test_unusual_seeds_and_archived_runs_are_marked(project: Project) -> None:
     places = itertools.product(("fedavg", "fedbn"), "ab", (0, 1))
     values = {place: 0.5 + 0.1 * place[-1] if place != ("fedbn", "b", 1) else None for place in places}
-    collected = project.trained(values, tables={"t": {"metrics": ["ood"], "columns": ["target"]}})  # type: ignore[arg-type]
+    collected = project.trained(values, tables={"t": {"metrics": ["ood"], "columns": ["target"]}})
     archived = (collected.runs["target"] == "a") & (collected.runs["state"] == "finished")
     collected.runs.loc[archived, "source"] = ARCHIVE
     text = written(project, collected)

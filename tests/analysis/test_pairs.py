@@ -23,7 +23,7 @@ def test_a_seed_that_lacks_a_domain_is_left_out(
         for target, by_seed in zip(("near", "far"), by_target, strict=True)
         for seed, value in enumerate(by_seed)
     }
-    project.trained(values)  # type: ignore[arg-type]
+    project.trained(values)
     command = ["pairs.py", project.name, "method", "hfedf", "fedavg", "--metrics", "ood"]
     monkeypatch.setattr(sys, "argv", [*command, "--root", str(project.workspace.root)])
     pairs.main()

@@ -35,7 +35,7 @@ def one_run(project: Project, rounds: Any, **about: Any) -> Any:
 def test_rules_and_ties(project: Project) -> None:
     collected = one_run(project, TIED, sizes=(7, 21))
     for rule, expected in (("last", 3), ("best_first", 1), ("best_later", 2), ("oracle", 2)):
-        assert selected(collected, rule)["round"].tolist() == [expected], rule  # type: ignore[arg-type]
+        assert selected(collected, rule)["round"].tolist() == [expected], rule
     with pytest.raises(FedshiftError, match="'held_out' has no held-out domain to choose by"):
         selected(collected, "held_out")
 
@@ -45,7 +45,7 @@ def test_ties_of_many_rounds(rule: str, expected: int) -> None:
     """Five hundred rounds of three validation accuracies: of those with the highest the first, or the last."""
     rounds = pd.DataFrame({"seed": 0, "round": range(1, 501)})
     rounds["val"] = [60.0 + t % 3 if t >= 99 else 50.0 for t in rounds["round"]]
-    (row,) = choose(rounds, ["seed"], rule).to_dict("records")  # type: ignore[arg-type]
+    (row,) = choose(rounds, ["seed"], rule).to_dict("records")
     assert row["round"] == expected
 
 
@@ -163,7 +163,7 @@ def test_a_second_held_out_domain_chooses_the_round_and_is_not_reported(project:
         ("best_first", [1, 1], [20, 60]),
         ("last", [4, 1], [70, 60]),
     ):
-        found = selected(collected, rule).sort_values("validation")  # type: ignore[arg-type]
+        found = selected(collected, rule).sort_values("validation")
         assert found["round"].tolist() == chosen, rule
         assert found["ood"].tolist() == pytest.approx(reported), rule
     means = {row["select"]: row["mean"] for row in project.shown(collected).to_dict("records")}

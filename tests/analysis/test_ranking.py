@@ -28,7 +28,7 @@ def ranked(project: Project, **missing: tuple[str, int]) -> tuple[Collected, pd.
         for seed in (0, 1)
     }
     runs = {place: None if missing.get(place[0]) == place[1:] else value for place, value in values.items()}
-    collected = project.trained(runs, tables={"t": {}})  # type: ignore[arg-type]
+    collected = project.trained(runs, tables={"t": {}})
     return collected, 100 * pd.Series(values).unstack(1).mean(axis=1).unstack()
 
 

@@ -48,7 +48,7 @@ def test_the_package_is_light() -> None:
     output = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True, check=True).stdout
     assert output.startswith("[] ") and "load_data" in output
     with pytest.raises(AttributeError, match="no attribute 'runn'"):
-        fedshift.runn  # type: ignore[attr-defined]  # noqa: B018
+        fedshift.runn  # noqa: B018
 
 
 def test_the_page_runs_and_its_numbers_are_the_tables(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,7 +119,7 @@ def test_mistakes_are_named(home: Path) -> None:
         (fedshift.results, "tooy", "Did you mean 'toy'"),
     ):
         with pytest.raises(FedshiftError, match=said):
-            function(name, root=home)  # type: ignore[operator]
+            function(name, root=home)
 
 
 @pytest.mark.parametrize(("trained", "last"), [({"rounds": 4}, 4), ({}, 5)])
@@ -153,13 +153,13 @@ def test_what_callers_have_at_hand_is_taken(
         "threads": np.int32(1),
         "device": torch.device("cpu"),
     }
-    run = fedshift.run(np.str_("fedavg"), np.str_("digits"), np.array("ink"), settings=odd, **counts)  # type: ignore[arg-type]
+    run = fedshift.run(np.str_("fedavg"), np.str_("digits"), np.array("ink"), settings=odd, **counts)
     assert run.digest == expected.digest
     assert fedshift.load_run(np.str_(run.digest)).path.samefile(fedshift.load_run(run.path).path)
     tree = plant(tmp_path / "clinics", "ABC", "xy", each=6)
     one = fedshift.run("fedavg", tree, "A", rounds=0)
     assert one.digest == fedshift.run("fedavg", f"folder:{tree}", "A", rounds=0).digest
-    assert [*fedshift.results("toy", "id").columns] == [*fedshift.results("toy", np.array(["id"])).columns]  # type: ignore[arg-type]
+    assert [*fedshift.results("toy", "id").columns] == [*fedshift.results("toy", np.array(["id"])).columns]
 
 
 @pytest.mark.parametrize(

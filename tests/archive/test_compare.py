@@ -42,6 +42,33 @@ def test_the_same_bits_are_equal_whatever_the_time(run: RunDirectory, archived: 
 
 
 @pytest.mark.parametrize(
+    ("points", "elsewhere", "passed", "said"),
+    [
+        (1, False, False, "differs by 1.0 points after the last round, within 5 (same machine class)"),
+        (NOISE - 1, True, True, "within"),
+        (NOISE + 1, True, False, "beyond"),
+    ],
+)
+def test_only_another_class_may_differ_and_by_the_noise(
+    run: RunDirectory, archived: Archived, points: float, elsewhere: bool, passed: bool, said: str
+) -> None:
+    other = with_summary(archived, other_class) if elsewhere else archived
+    result = compare(run, with_table(other, METRICS, lambda table: lower(table, points)))
+    assert (result.same_class, result.passed, result.equal) == (not elsewhere, passed, False)
+    assert result.points == pytest.approx(points) and said in str(result)
+
+
+def test_other_weights_are_other_bits_and_other_sets_no_comparison(
+    run: RunDirectory, archived: Archived
+) -> None:
+    result = compare(run, with_summary(archived, lambda summary: summary["hashes"].update(weights_last="0")))
+    assert not result.equal and result.points == 0 and not result.passed
+    other = with_table(archived, METRICS, lambda table: table.filter(pc.not_equal(table["split"], "target")))
+    result = compare(run, other)
+    assert not result.passed and str(result) == "tested other models or sets (same machine class)"
+
+
+@pytest.mark.parametrize(
     ("ours", "theirs", "same"),
     [("a1", "a1", True), ("a1", "b2", False), ("a1 +", "a1 +", False), ("", "", False), (None, None, False)],
 )
@@ -54,26 +81,6 @@ def test_the_same_code_is_one_commit_without_changes(
     assert compare(run, other).same_code is same
 
 
-def test_other_bits_on_the_same_class_fail_and_other_weights_are_other_bits(
-    run: RunDirectory, archived: Archived
-) -> None:
-    result = compare(run, with_summary(archived, lambda summary: summary["hashes"].update(weights_last="0")))
-    assert not result.equal and result.points == 0 and not result.passed
-    result = compare(run, with_table(archived, METRICS, lambda table: lower(table, 1)))
-    assert not result.equal and not result.passed
-    assert str(result) == "differs by 1.0 points after the last round, within 5 (same machine class)"
-
-
-@pytest.mark.parametrize(("points", "passed"), [(NOISE - 1, True), (NOISE + 1, False)])
-def test_another_class_may_differ_by_the_noise(
-    run: RunDirectory, archived: Archived, points: float, passed: bool
-) -> None:
-    other = with_table(with_summary(archived, other_class), METRICS, lambda table: lower(table, points))
-    result = compare(run, other)
-    assert not result.same_class and result.points == pytest.approx(points) and result.passed is passed
-    assert ("within" if passed else "beyond") in str(result)
-
-
 def test_what_was_resumed_on_another_class_is_of_none(run: RunDirectory, archived: Archived) -> None:
     """Where it was resumed nobody knows."""
     resumed = {"earlier": ["cpu AVX2, threads: 1"]}
@@ -81,9 +88,3 @@ def test_what_was_resumed_on_another_class_is_of_none(run: RunDirectory, archive
     summary = run.summary() or {}
     write_json(run.summary_file, {**summary, "environment": {**summary["environment"], **resumed}})
     assert not compare(run, other).same_class
-
-
-def test_other_sets_are_no_comparison(run: RunDirectory, archived: Archived) -> None:
-    other = with_table(archived, METRICS, lambda table: table.filter(pc.not_equal(table["split"], "target")))
-    result = compare(run, other)
-    assert not result.passed and str(result) == "tested other models or sets (same machine class)"

@@ -70,7 +70,7 @@ def test_all_targets_of_a_folder_are_named_by_the_command_that_is_told(project: 
     (project / "experiments" / "own.yaml").write_text(FOLDER)
     said = fedshift(project, "plan", "own")
     refused(said, "axes.target: 'all' asks for the domains of 'folder'", "List them: `target: [a, b]`")
-    (command,) = re.findall(r"says: (fedshift .*)", said.output)
+    (command,) = re.findall(r"see them: (fedshift .*)", said.output)
     refused(fedshift(project, *shlex.split(command)[1:]), "Run: fedshift fetch folder --release mine")
 
 

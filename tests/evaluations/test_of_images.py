@@ -76,7 +76,7 @@ def test_attention_is_the_modules(attentive: Trained) -> None:
     for row in frame.to_dict("records"):
         with torch.no_grad():
             x = samples.evaluate(samples.take(torch.tensor([row["sample"]]))[0])
-            scores = model.neck.scores(model.body(x), itself)[0]  # type: ignore[operator]
+            scores = model.neck.scores(model.body(x), itself)[0]
         np.testing.assert_allclose(row["scores"], scores, rtol=1e-4, atol=1e-6)
         pixels = (samples.unit(x)[0] * 255).round().byte().permute(1, 2, 0).numpy().tobytes()
         label = int(samples.labels[row["sample"]])

@@ -75,7 +75,7 @@ def test_seeds_of_a_variant_share_its_colour_and_variants_do_not() -> None:
     runs, cells = [], []
     for k, (method, seed) in enumerate((m, s) for m in ("fedavg", "fedbn", "ditto") for s in (0, 1)):
         fields = {**dict.fromkeys(Run._fields, 0), "digest": str(k), "dataset": "pacs", "method": method}
-        runs.append(Run(**{**fields, "seed": seed}))  # type: ignore[arg-type]
+        runs.append(Run(**{**fields, "seed": seed}))
         cells.append(Cell("e", method, json.dumps({"seed": seed}), str(k)))
     colours = [planned.tags["mlflow.runColor"] for planned in followed(runs, cells)]
     assert colours[::2] == colours[1::2]

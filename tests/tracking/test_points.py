@@ -107,7 +107,7 @@ def test_a_finished_run_has_accuracies_by_domain_of_its_clients() -> None:
 def test_labels_are_parameters_and_tags_and_each_axis_is_a_parameter() -> None:
     spec = {"seed": 3, "data": {"target": "photo"}, "local": {"lr": 0.1}, "method": {"params": {"mu": 0.5}}}
     fields = {**dict.fromkeys(Run._fields, 0), "digest": "d", "code": "c", "dataset": "pacs"}
-    run = Run(**{**fields, "method": "fedprox", "target": "photo", "seed": 3, "spec": json.dumps(spec)})  # type: ignore[arg-type]
+    run = Run(**{**fields, "method": "fedprox", "target": "photo", "seed": 3, "spec": json.dumps(spec)})
     axes = json.dumps({"target": "photo", "seed": 3, "mu": 0.5})
     cells = [Cell("hfedf/table2", "prox", axes, "d"), Cell("other", "fedprox", axes, "d")]
     (one,) = followed([run, run._replace(digest="unused")], cells)
@@ -133,7 +133,7 @@ def test_segments_of_a_running_run_give_their_metrics(tmp_path: Path, metrics: t
     directory = tmp_path / "results" / "run"
     federation = small(run, method("fedavg"))
     fields = {**dict.fromkeys(Run._fields, 0), "digest": "d", "code": "c", "dataset": "digits", "target": "a"}
-    planned = Run(**{**fields, "method": "fedavg", "directory": "results/run", "spec": run.model_dump_json()})  # type: ignore[arg-type]
+    planned = Run(**{**fields, "method": "fedavg", "directory": "results/run", "spec": run.model_dump_json()})
     cells = [Cell("demo", "fedavg", json.dumps({"seed": 0}), "d")]
     uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
     follower = Follower(Workspace(tmp_path), followed([planned], cells), uri, metrics)

@@ -152,7 +152,7 @@ def test_the_share_of_clients_that_a_row_leads(
         for method, seeds in clients.items()
         for seed, of in enumerate(seeds)
     }
-    found = leading(project.trained(runs, ("seed",)), "accuracy")  # type: ignore[arg-type]
+    found = leading(project.trained(runs, ("seed",)), "accuracy")
     assert found.fillna(-1).tolist() == shares
 
 

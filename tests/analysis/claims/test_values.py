@@ -146,7 +146,7 @@ def test_a_row_of_another_experiment(project: Project, collect: bool) -> None:
     there = {"row": "fedavg", "experiment": "other", "where": {"target": "a"}}
     claim = {"metric": "ood", "rows": {"item 2b:FedAvg": "fedprox", "item 1a:FedAvg": there}}
     many = {("fedprox", seed): value for seed, value in enumerate(MANY)}
-    found = project.trained(many, ("seed",), claims={"SF-C06.1": claim})  # type: ignore[arg-type]
+    found = project.trained(many, ("seed",), claims={"SF-C06.1": claim})
     (one,) = verdicts(project.workspace, found)
     (against,) = one.differences
     assert against.right == "fedavg (a, other)"
