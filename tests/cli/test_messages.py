@@ -9,6 +9,7 @@ import pytest
 
 from fedshift.common.errors import nearest
 from fedshift.planning import planfile
+from tests.conftest import ROOT
 from tests.verbs import done, fedshift, refused
 
 FOLDER = """\
