@@ -92,7 +92,8 @@ def federation(name: str, options: argparse.Namespace, device: torch.device) -> 
     built = Federation(
         spec, spec.method.build(), lambda: spec.model.build(7, spec.data.input_px), samples, held, nobody
     )
-    built.evaluator.start = lambda: None  # type: ignore[method-assign]
+    built.evaluator.inactive = lambda clients, finished: None  # type: ignore[method-assign]
+    built.evaluator.aggregated = lambda finished: None  # type: ignore[method-assign]
     return built
 
 
