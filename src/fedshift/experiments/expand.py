@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fedshift.common.errors import FedshiftError, check_known
-from fedshift.common.registry import get
+from fedshift.common.registry import get, names
 from fedshift.data.groups import hashed
 from fedshift.experiments.axes import Axis, axes, entry, method_of, setting
 from fedshift.experiments.protocols import Partial, Protocol, lineage, merge, nested, preset, protocol
@@ -104,7 +104,8 @@ def _adapted(
         check_known(f"{place}.run", "method of this experiment", row.run, experiment.methods)
         if not get("evaluations", row.name, place).adapts:
             what = f"the evaluation '{row.name}' does not adapt the model, and gives no row"
-            cure = "List it below `evaluations`. What adapts: fedshift list evaluations."
+            choices = [name for name in names("evaluations") if get("evaluations", name).adapts]
+            cure = f"List it below `evaluations`; what adapts: {', '.join(choices)}."
             raise FedshiftError(place, what, cure)
         task = Task(row.name, row.params, selection)
         for cell in cells:
