@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from fedshift.analysis import tables
+from fedshift.analysis.cells import judged
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.notes import archived_note
 from fedshift.analysis.page import CLIENTS, FEWER, MARK, REMARK, Grid, footnotes, headings, laid_out
@@ -42,7 +42,7 @@ def write(workspace: Workspace, collected: Collected, folder: Path, printed: boo
     printed: the published value and the verdict on it are below ours.
     """
     written = []
-    for name, table in tables.judged(workspace, collected).items():
+    for name, table in judged(workspace, collected).items():
         written.append(folder / f"{name}.tex")
         write_text(written[-1], text(collected, name, table, printed))
     return written
