@@ -182,7 +182,7 @@ def cells(workspace: Workspace, collected: Collected, table: Table) -> pd.DataFr
     columns = [axis for axis in table.columns if axis != METRIC]
     for axis in columns:
         if axis not in keys[1:]:
-            raise unknown(f"experiments/{experiment.name}.yaml: tables", "axis", axis, keys[1:])
+            raise unknown(f"{experiment.file}: tables", "axis", axis, keys[1:])
     rules = [*table.select] or [collected.protocol.select]
     order = {axis: [*collected.order[axis]] for axis in columns}
     frame = pd.concat([of_runs(workspace, collected, rule, table).assign(**{SELECT: rule}) for rule in rules])

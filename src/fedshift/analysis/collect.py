@@ -98,7 +98,7 @@ def keys_of(experiment: Experiment, uses: Sequence[Use]) -> pa.Table:
     the name of a column.
     """
     for axis in COLUMNS & {*experiment.axes}:
-        where, key = f"experiments/{experiment.name}.yaml: axes.{axis}", experiment.axes[axis].key
+        where, key = f"{experiment.file}: axes.{axis}", experiment.axes[axis].key
         cure = (
             f"Give it another name: `axes: {{<name>: {{key: {key}, values: [..]}}}}`. Runs stay as they are."
         )

@@ -116,9 +116,8 @@ class Collected:
     @functools.cached_property
     def order(self) -> dict[str, list[Any]]:
         """The values on each axis that runs have, in the order of the experiment's file."""
-        where = f"experiments/{self.experiment.name}.yaml"
         listed = {name: (axis.key, self._listed(axis)) for name, axis in self.experiment.axes.items()}
-        shown = [columns for axis in axes(listed, where) for columns in axis.columns]
+        shown = [columns for axis in axes(listed, self.experiment.file) for columns in axis.columns]
         order = {}
         for key in self.keys[1:]:
             present = [*self.runs[key].dropna().drop_duplicates()]

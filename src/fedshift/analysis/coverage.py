@@ -40,7 +40,7 @@ class Place:
     metric: str
     values: dict[str, Any]
 
-    @property
+    @functools.cached_property
     def differs(self) -> list[str]:
         """What the cell's runs have otherwise than the printed row."""
         experiment, runs = _averaged(self.workspace, self.experiment)

@@ -80,7 +80,7 @@ def results_of(workspace: Workspace, collected: Collected, evaluation: str) -> p
     figures and tables. Raises FedshiftError where it was not asked for, or has not been made.
     """
     name = collected.experiment.name
-    label = asked_for(collected.experiment, evaluation, f"experiments/{name}.yaml")
+    label = asked_for(collected.experiment, evaluation, collected.experiment.file)
     frame = pd.DataFrame(evaluated(workspace, name, label).to_pandas())
     frame = frame.merge(collected.runs[["digest"]].drop_duplicates(), on="digest")
     if frame.empty:
@@ -94,7 +94,7 @@ def measured(workspace: Workspace, collected: Collected, name: str) -> pd.Series
     evaluation, _, number = name.partition(".")
     kind: type[Evaluation] = get("evaluations", evaluation)
     experiment = collected.experiment
-    label = asked_for(experiment, evaluation, f"experiments/{experiment.name}.yaml")
+    label = asked_for(experiment, evaluation, experiment.file)
     if not (workspace.evaluated(experiment.name) / f"{label}.parquet").is_file():
         return pd.Series(math.nan, index=collected.runs.index)
     frame = evaluated(workspace, experiment.name, label).to_pandas()

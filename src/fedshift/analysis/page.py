@@ -90,18 +90,16 @@ def footnotes(tables: Sequence[pd.DataFrame]) -> list[str]:
     """A sentence for each kind of remark in the tables of `fedshift.analysis.tables.cells`; each reason comes
     once: "a (method, method); b", without the methods where these are all of the tables.
     """
-    if not tables:
-        return []
-    cells = pd.concat([table[["method", *FOOTNOTES]] for table in tables])
-    every, lines = cells["method"].nunique(), []
+    every, lines = {str(method) for table in tables for method in table["method"]}, []
     for name, sentence in FOOTNOTES.items():
-        noted = cells[cells[name] != ""]
-        if name == "differs":
-            noted = noted.assign(differs=noted["differs"].str.split("; ")).explode("differs")
-        methods = noted.groupby(name, sort=False, observed=True)["method"].unique()
+        methods: dict[str, dict[str, None]] = {}  # of each remark
+        for method, remark in (
+            pair for table in tables for pair in zip(table["method"], table[name], strict=True)
+        ):
+            for text in filter(None, remark.split("; ") if name == "differs" else [remark]):
+                methods.setdefault(text, {})[str(method)] = None
         texts = [
-            str(text) if len(of) == every else f"{text} ({', '.join(map(str, of))})"
-            for text, of in methods.items()
+            text if len(of) == len(every) else f"{text} ({', '.join(of)})" for text, of in methods.items()
         ]
         lines += [sentence.format("; ".join(texts))] if texts else []
     return lines

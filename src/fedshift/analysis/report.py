@@ -16,18 +16,16 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from fedshift.analysis.cells import judged, sent
-from fedshift.analysis.claims import words as claim_words
-from fedshift.analysis.claims.judge import Verdict
-from fedshift.analysis.claims.judge import verdicts as judge_claims
+from fedshift.analysis.claims.judge import Verdict, verdicts
 from fedshift.analysis.collected import Collected, read
 from fedshift.analysis.figures.base import Axis, Plot, plots
 from fedshift.analysis.figures.draw import svg
 from fedshift.analysis.latex import text
 from fedshift.analysis.notes import notes
-from fedshift.analysis.page import blocks, csv, footnotes, template
+from fedshift.analysis.page import csv, template
 from fedshift.analysis.quantities import curves, selected
+from fedshift.analysis.tables import shown
 from fedshift.analysis.verdicts import COUNTED, OUTCOMES, WORDS
-from fedshift.analysis.verdicts import summaries as verdict_lines
 from fedshift.archive.machine import hardware
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import sha256_file, write_json, write_text
@@ -223,10 +221,11 @@ def _curves(collected: Collected) -> pd.DataFrame:
 def _part(workspace: Workspace, collected: Collected, page: Path) -> dict[str, Any]:
     """What the page says of an experiment."""
     experiment, known = collected.experiment, summaries(workspace, collected)
-    verdicts = judge_claims(workspace, collected)
+    compared = verdicts(workspace, collected)
     runs = collected.runs if experiment.train else collected.runs[:0]
     counts = runs["state"].value_counts()
     file = workspace.root / "experiments" / f"{experiment.name}.yaml"
+    tables = judged(workspace, collected) if known or not experiment.train else {}
     part: dict[str, Any] = {
         "experiment": experiment,
         "anchor": experiment.name.replace("/", "-"),
@@ -237,23 +236,19 @@ def _part(workspace: Workspace, collected: Collected, page: Path) -> dict[str, A
         "axes": [key for key in collected.keys if key != "method"],
         "unfinished": unfinished(collected).to_dict("records") if collected.missing else [],
         "file": f"{file.relative_to(workspace.root)}, sha256 {sha256_file(file)[:16]}",
-        "notes": [*claim_words.footnotes(verdicts), *notes(collected)],
-        "claims": claim_words.lines(verdicts),
-        "groups": claim_words.sentence_lines(workspace, verdicts),
-        **{name: [] for name in ("tables", "downloads", "verdicts")},
-        **{name: [] for name in ("figures", "partitions", "costs", "runs")},
+        **shown(workspace, experiment, tables, compared, notes(collected)),
+        **{name: [] for name in ("downloads", "figures", "partitions", "costs", "runs")},
         "undrawn": {},
         "sentence": "No run is finished.",
     }
     if not known and experiment.train:
         return part
-    tables, spent = judged(workspace, collected), costs(collected, known)
+    spent = costs(collected, known)
 
     def download(word: str, name: str, kind: str, content: str) -> Download:
         return Download(word, name, data_address(f"{kind};charset=utf-8", content.encode()))
 
     part |= {
-        "tables": blocks((experiment.tables[name].title or name, table) for name, table in tables.items()),
         "downloads": [
             [
                 download("CSV", f"{name}.csv", "text/csv", csv(cells)),
@@ -261,9 +256,7 @@ def _part(workspace: Workspace, collected: Collected, page: Path) -> dict[str, A
             ]
             for name, cells in tables.items()
         ],
-        "verdicts": verdict_lines(pd.concat([*tables.values()])) if tables else [],
-        "notes": [*footnotes([*tables.values()]), *part["notes"]],
-        "sentence": " ".join(_sentences(part["counts"], tables, verdicts, spent)),
+        "sentence": " ".join(_sentences(part["counts"], tables, compared, spent)),
     }
     if not known:
         return part
@@ -293,7 +286,7 @@ def _part(workspace: Workspace, collected: Collected, page: Path) -> dict[str, A
 def _sentences(
     counts: Mapping[str, int],
     tables: Mapping[str, pd.DataFrame],
-    verdicts: Sequence[Verdict],
+    compared: Sequence[Verdict],
     spent: pd.DataFrame,
 ) -> Iterator[str]:
     """What has come of an experiment, before its details."""
@@ -313,7 +306,7 @@ def _sentences(
         words = Counter(part["verdict"])
         if counted := ", ".join(f"{words[word]} {word}" for word in WORDS if words[word]):
             yield f"Of {len(part)} {what} {counted}."
-    if outcomes := Counter(verdict.verdict for verdict in verdicts):
+    if outcomes := Counter(verdict.verdict for verdict in compared):
         counted = ", ".join(f"{outcomes[word]} {word}" for word in OUTCOMES if outcomes[word])
         yield f"Of {outcomes.total()} comparisons {counted}."
 

@@ -1,17 +1,20 @@
 """The files of an experiment's tables: the cells of each, and below them verdicts, comparisons and notes."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from fedshift.analysis.cells import cells, judged
-from fedshift.analysis.claims import words as claim_words
-from fedshift.analysis.claims.judge import verdicts as judge_claims
+from fedshift.analysis.claims import words
+from fedshift.analysis.claims.judge import Verdict, verdicts
 from fedshift.analysis.collected import TABLE, Collected
 from fedshift.analysis.notes import notes
 from fedshift.analysis.page import blocks, csv, footnotes, markdown
 from fedshift.analysis.verdicts import summaries
 from fedshift.common.files import write_text
+from fedshift.experiments.schema import Experiment
 from fedshift.storage.workspace import Workspace
 
 
@@ -21,26 +24,38 @@ def write(workspace: Workspace, collected: Collected) -> Path:
 
     The comparisons that the experiment tests stand below the tables, and in claims.csv.
     """
-    experiment, folder = collected.experiment, workspace.tables(collected.experiment.name)
-    tables = judged(workspace, collected)
-    titled = blocks((experiment.tables[name].title or name, table) for name, table in tables.items())
-    below = notes(collected)
-    for (name, table), block in zip(tables.items(), titled, strict=True):
+    folder, tables = workspace.tables(collected.experiment.name), judged(workspace, collected)
+    compared, below = verdicts(workspace, collected), notes(collected)
+    page = shown(workspace, collected.experiment, tables, compared, below)
+    for (name, table), block in zip(tables.items(), page["tables"], strict=True):
         write_text(folder / f"{name}.csv", csv(table))
         write_text(folder / f"{name}.md", markdown([block], [*footnotes([table]), *below]))
-    verdicts = judge_claims(workspace, collected)
-    if verdicts:
-        write_text(folder / "claims.csv", csv(claim_words.table(verdicts)))
+    if compared:
+        write_text(folder / "claims.csv", csv(words.table(compared)))
     together = [table.assign(**{TABLE: name}) for name, table in tables.items()]
-    below = [*footnotes([*tables.values()]), *claim_words.footnotes(verdicts), *below]
-    lines = (
-        summaries(pd.concat(together)) if together else [],
-        claim_words.lines(verdicts),
-        claim_words.sentence_lines(workspace, verdicts),
-    )
     write_text(folder / "table.csv", csv(pd.concat(together)) if together else "")
-    write_text(folder / "table.md", markdown(titled, below, experiment.title, *lines))
+    write_text(folder / "table.md", markdown(title=collected.experiment.title, **page))
     return folder / "table"
+
+
+def shown(
+    workspace: Workspace,
+    experiment: Experiment,
+    tables: Mapping[str, pd.DataFrame],
+    compared: Sequence[Verdict],
+    below: Sequence[str],
+) -> dict[str, Any]:
+    """What pages have of an experiment's tables and comparisons: the parameters of `page.markdown`. below:
+    notes on its runs.
+    """
+    every = [*tables.values()]
+    return {
+        "tables": blocks((experiment.tables[name].title or name, table) for name, table in tables.items()),
+        "verdicts": summaries(pd.concat(every)) if every else [],
+        "claims": words.lines(compared),
+        "groups": words.sentence_lines(workspace, compared),
+        "notes": [*footnotes(every), *words.footnotes(compared), *below],
+    }
 
 
 def with_metrics(workspace: Workspace, collected: Collected, metrics: list[str]) -> str:

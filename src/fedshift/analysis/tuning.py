@@ -55,7 +55,7 @@ def tried(workspace: Workspace, experiment: Experiment, collected: Collected) ->
     if missing.any():
         what = f"{missing.sum()} of {len(missing)} runs of the search are not finished"
         cure = f"To train them: fedshift run {experiment.name}.tuning"
-        raise FedshiftError(f"experiments/{experiment.name}.yaml: tune", what, cure)
+        raise FedshiftError(f"{experiment.file}: tune", what, cure)
     by_label = {trial.label: trial for trial in trials(workspace, experiment)}
     scores = _scores(collected)
     found: dict[tuple[str, str], Tried] = {}

@@ -24,7 +24,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fedshift.analysis.collected import Collected
+from fedshift.analysis.collected import BESIDE, Collected
 from fedshift.analysis.published import AVERAGE, COPIED, Published, by_uid, judged_by, margin, setting
 from fedshift.experiments.paper_claims import table_of
 from fedshift.experiments.protocols import protocol
@@ -189,10 +189,8 @@ def judge(workspace: Workspace, collected: Collected, cells: pd.DataFrame) -> pd
         numbers = {"low": interval.low, "high": interval.high, "margin": bound}
         rows[place] = numbers | {"rule": rule, "verdict": word(interval, bound)}
     found = pd.DataFrame.from_dict(rows, orient="index", columns=["low", "high", "margin", "rule", "verdict"])
-    found = found.reindex(cells.index)
-    texts = {column: found[column].fillna("") for column in ("rule", "verdict")}
-    bounds = {column: found[column].astype(float) for column in ("low", "high", "margin")}
-    return cells.assign(**bounds, **texts)
+    found = found.reindex(cells.index).fillna({"rule": "", "verdict": ""})
+    return cells.assign(**found.astype({str(name): BESIDE[str(name)] for name in found}))
 
 
 def summaries(cells: pd.DataFrame) -> list[tuple[str, ...]]:

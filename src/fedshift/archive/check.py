@@ -29,13 +29,13 @@ CURE = "Remove the file (git keeps it), train the run and archive it again."
 def check(workspace: Workspace, archived: Archived) -> None:
     """Raises FedshiftError, with the place, for a file that tables must not be made of."""
     try:
-        lacking = SUMMARY_KEYS - {*archived.summary}
+        lacking = SUMMARY_KEYS - {*(summary := archived.summary)}
     except (ValueError, TypeError) as error:
         raise _refused(archived, SUMMARY, f"is no summary of a run: {error}") from None
     if lacking:
         raise _refused(archived, SUMMARY, f"'{min(lacking)}' is missing")
     tables = {name: _table(archived, name) for name in archived.content if name.endswith(".parquet")}
-    summary, index = archived.summary, archived.index
+    index = archived.index
     spec = parse(summary["spec"], f"{archived.path}: {SUMMARY}: spec")
     if summary["digest"] != archived.digest:
         what = f"digest is {summary['digest']}, not {archived.digest} as in the file's name"

@@ -147,17 +147,14 @@ def stand_in(workspace: Workspace, run: RunDirectory) -> RunDirectory | None:
     none. Raises FedshiftError for a file that `check` refuses.
     """
     for archived in of_run(workspace, workspace.name_of(run))[:1]:
-        _checked(workspace, archived.path)
+        if archived.path not in _checked:
+            check(workspace, archived)
+            _checked.add(archived.path)
         return unpacked(workspace, archived)
     return None
 
 
-@functools.cache
-def _checked(workspace: Workspace, path: Path) -> None:
-    """Once for several experiments that share a run: the name of a file has the hash of its content, which
-    `read` holds it against.
-    """
-    check(workspace, read(path))
+_checked: set[Path] = set()  # files that experiments share; the name of one has the hash of its content
 
 
 def unpacked(workspace: Workspace, archived: Archived) -> RunDirectory:

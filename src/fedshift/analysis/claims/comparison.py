@@ -131,7 +131,7 @@ def declared(workspace: Workspace, experiment: Experiment) -> Iterator[Compariso
         return Sum(((1.0, side), *plus, *minus))
 
     for name, claim in experiment.claims.items():
-        where = f"experiments/{experiment.name}.yaml: claims.{name}"
+        where = f"{experiment.file}: claims.{name}"
         row = paper_claim(workspace, name, where)
         left, right = compared(row, experiment, claim, where)
         cells = [side for side in (*left, *right) if isinstance(side, Compared)]

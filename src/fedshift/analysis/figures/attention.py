@@ -48,7 +48,7 @@ class Attention(OfRuns):
         if frame.empty:
             what = f"no image of client {client} was evaluated (-1: the held-out domain)"
             fix = f"Say one of: {', '.join(map(str, clients))}."
-            raise FedshiftError(f"experiments/{collected.experiment.name}.yaml: figures.attention", what, fix)
+            raise FedshiftError(f"{collected.experiment.file}: figures.attention", what, fix)
         frame, which = self.shown(frame, collected)
         methods = rows_of(frame, collected)
         names = methods if len(methods) > 1 else ["attention"]
@@ -56,7 +56,8 @@ class Attention(OfRuns):
         turn = first.assign(turn=first.groupby("label").cumcount()).sort_values(["turn", "label"])
         samples = turn["sample"][: self.params.images]
         shown = frame[frame["sample"].isin(samples)]
-        shown = shown.assign(shares=shown["scores"].map(_shares)).set_index(["method", "sample"])
+        shares = shown["scores"].map(lambda scores: np.asarray(scores, float) * len(scores))  # uniform: 1
+        shown = shown.assign(shares=shares).set_index(["method", "sample"])
         ends = min(map(np.min, shown["shares"])), max(map(np.max, shown["shares"]))
 
         parts, pictures = [], {}
@@ -82,11 +83,6 @@ class Attention(OfRuns):
             size=(1.35, 1.35),
             pictures=pictures,
         )
-
-
-def _shares(scores: Any) -> NDArray[np.float64]:
-    """[positions], each score in shares of a uniform map's, which is 1 / positions."""
-    return np.asarray(scores, dtype=float) * len(scores)
 
 
 def _map(row: pd.Series[Any], ends: tuple[float, float]) -> NDArray[np.uint8]:

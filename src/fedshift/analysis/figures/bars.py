@@ -3,25 +3,15 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedshift.analysis.figures.base import AxisName, Metric, Rows
-from fedshift.analysis.figures.sweep import Sweep
+from fedshift.analysis.figures.base import Metric
+from fedshift.analysis.figures.sweep import Across, Sweep
 
 
 @dataclass(frozen=True)
-class Params:
-    """x: the axis whose values stand side by side, or `setting.<dotted key>`.
-    metrics: as tables name them; a row of panels for each; those without a value are left out.
-    lines: the axis whose values are bars, or `method`.
-    panels: the axis whose values are panels side by side, or `method`; "" for one panel (by `method` where
-        bars are of another axis).
-    rows: which rows are drawn, as a pattern.
-    """
+class Params(Across):
+    """As of a sweep, whose scale and levels bars have not."""
 
-    x: str = ""
     metrics: tuple[Metric, ...] = ("ood",)
-    lines: AxisName = "method"
-    panels: AxisName = ""
-    rows: Rows = "*"
 
     scale: ClassVar[str] = "linear"
     levels: ClassVar[tuple[str, ...]] = ()

@@ -231,9 +231,10 @@ class Figure:
         """
         for name, hint in typing.get_type_hints(self.Params, include_extras=True).items():
             value = getattr(self.params, name)
-            for check in _checks(hint):
-                for text in filter(None, [value] if isinstance(value, str) else value or ()):
-                    check(text, f"{where}.{name}", experiment, axes)
+            for kind in (hint, *typing.get_args(hint)):  # of a tuple those of its elements, too
+                for check in filter(callable, getattr(kind, "__metadata__", ())):
+                    for text in filter(None, [value] if isinstance(value, str) else value or ()):
+                        check(text, f"{where}.{name}", experiment, axes)
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
         """What it shows of the collected results. workspace: for published numbers.
@@ -241,12 +242,6 @@ class Figure:
         Raises FedshiftError where there is nothing to plot.
         """
         raise NotImplementedError
-
-
-def _checks(hint: Any) -> list[Callable[..., None]]:
-    """Those of a type, and of the elements of a tuple."""
-    parts = (hint, *typing.get_args(hint))
-    return [one for part in parts for one in getattr(part, "__metadata__", ()) if callable(one)]
 
 
 def plots(workspace: Workspace, collected: Collected) -> tuple[dict[str, Plot], dict[str, FedshiftError]]:

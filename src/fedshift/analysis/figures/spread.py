@@ -29,7 +29,7 @@ class LayerSpread(Figure):
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
         """Raises FedshiftError where no run was evaluated, and where networks of several kinds were."""
         frame = results_of(workspace, collected, "spread")
-        where = f"experiments/{collected.experiment.name}.yaml: figures.spread"
+        where = f"{collected.experiment.file}: figures.spread"
         if self.params.scale == "log":
             frame = frame[frame["deviation"] > NOTHING * frame["deviation"].max()]
             if frame.empty:

@@ -25,23 +25,30 @@ from fedshift.storage.workspace import Workspace
 
 
 @dataclass(frozen=True)
-class Params:
+class Across:
     """x: the axis to draw against, or `setting.<dotted key>`: the number there in the runs of each row.
     metrics: as tables name them; a row of panels for each; those without a value are left out.
-    lines: the axis whose values are lines, or `method`; against a setting the method that rows are of.
-    rows: which rows are drawn, as a pattern: `lambda-*`.
-    levels: rows without a place on x, each a level line: what the others are held against.
+    lines: the axis whose values are lines or bars, or `method`; against a setting the method that rows are
+        of.
     panels: the axis whose values are panels side by side, or `method`; "" for one panel (by `method` where
         lines are of another axis).
-    scale: of x; `auto` is log where the values are evenly spaced there rather than linearly.
+    rows: which rows are drawn, as a pattern: `lambda-*`.
     """
 
     x: str = ""
     metrics: tuple[Metric, ...] = ("id", "ood")
     lines: AxisName = "method"
     panels: AxisName = ""
-    scale: Literal["auto", "linear", "log"] = "auto"
     rows: Rows = "*"
+
+
+@dataclass(frozen=True)
+class Params(Across):
+    """scale: of x; `auto` is log where the values are evenly spaced there rather than linearly.
+    levels: rows without a place on x, each a level line: what the others are held against.
+    """
+
+    scale: Literal["auto", "linear", "log"] = "auto"
     levels: tuple[Row, ...] = ()
 
 
