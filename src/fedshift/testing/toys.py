@@ -89,7 +89,8 @@ def quadratics(
     copies of (h_k, c_k). blocks: other keys of `local` and `federation`.
     """
     sizes = sizes or [1] * len(h)
-    pixels = torch.tensor([h, c], dtype=torch.float64).T.repeat_interleave(torch.tensor(sizes), 0)
+    columns = [torch.as_tensor(values, dtype=torch.float64) for values in (h, c)]
+    pixels = torch.stack(columns, 1).repeat_interleave(torch.tensor(sizes), 0)
     bounds = torch.tensor([0, *sizes]).cumsum(0).tolist()
     nobody = torch.empty(0, dtype=torch.int64)
     clients = [ClientData(torch.arange(*pair), nobody, nobody) for pair in itertools.pairwise(bounds)]
