@@ -85,8 +85,8 @@ def test_the_choice_makes_the_final_runs_and_another_makes_others(workspace: Wor
     choose(workspace, RATES)
     assert final(workspace) == {(row, rate, seed) for row, rate in RATES.items() for seed in (0, 1)}
     path = planfile.location(workspace, FINAL)
-    names = {use.name for use in planned(workspace, load(workspace, "tuned"), path)}
-    assert names == {use.name for use in planned(workspace, load(workspace, "tuned"), None)}
+    names = {use.run.digest for use in planned(workspace, load(workspace, "tuned"), path)}
+    assert names == {use.run.digest for use in planned(workspace, load(workspace, "tuned"), None)}
     assert names == {run.digest for run in planfile.runs(path)}
     before = final(workspace)
     choose(workspace, {**RATES, "fedavg": 0.3})
