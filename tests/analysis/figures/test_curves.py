@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from fedshift.analysis.collected import Collected
+from fedshift.analysis.figures import draw
 from fedshift.analysis.figures.base import Plot, table
 from fedshift.analysis.figures.curves import Curves, _steps
 from fedshift.analysis.figures.sweep import Sweep
@@ -77,6 +78,18 @@ def test_along_what_rounds_took_a_run_that_stopped_early_ends_at_its_total(
     changed(project.add("fedavg", rounds, sizes=(40, 56), seed=0), rounds=1)
     values = curves(project, project.collect(), x=x).frame["x"]
     assert values.tolist() == pytest.approx([0, end])
+
+
+def test_rows_that_are_not_highlighted_are_grey_behind_the_others_and_have_no_name(project: Project) -> None:
+    project.declare(methods=dict.fromkeys(["central", "fedavg", "local"]), axes={"seed": [0, 1]})
+    collected = project.add_all({1: accuracy((0.5, 0.5)), 2: accuracy((0.6, 0.6))})
+    plot = curves(project, collected, highlight=("fed*",))
+    series = plot.frame[["label", "mark", "style"]].drop_duplicates().to_numpy().tolist()
+    seeds = [["fedavg", f"seed {seed}", "thin"] for seed in (0, 1)]
+    grey = [[name, "mean", "thin"] for name in ("central", "local")]
+    assert series == [*grey, *seeds, ["fedavg", "mean", "line"]]
+    (legend,) = draw.draw(plot, "A toy").legends
+    assert [text.get_text() for text in legend.get_texts()] == ["fedavg"]
 
 
 # ---- a sweep: which values are averaged, and what is drawn around them
