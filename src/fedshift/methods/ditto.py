@@ -31,6 +31,7 @@ class Ditto(Method):
     Params = Params
     slots = (Slot("v", "model", "client", init="received"),)
     evaluates = "v"
+    steady = "round"
 
     def step(self, C: Client, x: Tensor, y: Tensor) -> None:
         v = C.net(C.slot.v)

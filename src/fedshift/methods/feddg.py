@@ -101,6 +101,7 @@ class FedDG(Method):
 
     name = "feddg"
     version = 2
+    steady = "round"
     Params = Params
     slots = (
         Slot("bank", lambda L, N: (0,), "server", travels="once"),

@@ -55,6 +55,7 @@ class FedDyn(Method):
     Params = Params
     slots = (Slot("h", "w", "server"), Slot("gk", "w", "client"))
     weights = "uniform"
+    steady = "round"
 
     def grad(self, C: Client, g: Tensor) -> None:
         regularised(g, C.slot.gk, C.w - C.w0, self.hp.alpha)

@@ -57,6 +57,7 @@ class FedIIR(Method):
     Params = Params
     slots = (Slot("G", lambda L, N: (L.floats(L.under("head")),), "server", travels="down"),)
     weights = "uniform"
+    steady = "round"
 
     def setup(self, S: Server, visit: Visit) -> Mapping[str, Tensor]:
         """Before every round its clients send the mean gradient of their heads."""

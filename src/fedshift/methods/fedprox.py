@@ -29,6 +29,7 @@ class FedProx(Method):
 
     name = "fedprox"
     Params = Params
+    steady = "round"
 
     def grad(self, C: Client, g: Tensor) -> None:
         proximal(g, C.w - C.w0, self.hp.mu)

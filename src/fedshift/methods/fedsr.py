@@ -106,6 +106,7 @@ class FedSR(Method):
     Params = Params
     param_groups = {"own": {"momentum": 0.9, "clip": None}}
     evaluates = "shared"
+    steady = "round"
 
     def model(self, model: Model) -> Model:
         model.head = StochasticHead(model.feature_dim, self.hp.z, model.classes)

@@ -40,6 +40,7 @@ class MOON(Method):
     name = "moon"
     Params = Params
     slots = (Slot("last", "model", "client"),)
+    steady = "round"
 
     def loss(self, C: Client, x: Tensor, y: Tensor) -> Tensor:
         out = C.model(x)

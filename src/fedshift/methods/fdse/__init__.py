@@ -63,6 +63,7 @@ class FDSE(Method):
     name = "fdse"
     version = 2
     weighs = True
+    steady = "round"
     Params = Params
     logs = {
         "task_gradient": "norm of the task's gradient at the client's first step",
