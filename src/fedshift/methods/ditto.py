@@ -28,10 +28,10 @@ class Ditto(Method):
     """Global branch: FedAvg. Personal branch: v -= lr (grad f(v) + lam (v - w^t))."""
 
     name = "ditto"
+    steady = "round"
     Params = Params
     slots = (Slot("v", "model", "client", init="received"),)
     evaluates = "v"
-    steady = "round"
 
     def step(self, C: Client, x: Tensor, y: Tensor) -> None:
         v = C.net(C.slot.v)

@@ -100,8 +100,8 @@ class FedDG(Method):
     """FedAvg over episodic steps. The server keeps the bank of amplitudes and their number by client."""
 
     name = "feddg"
-    version = 2
     steady = "round"
+    version = 2
     Params = Params
     slots = (
         Slot("bank", lambda L, N: (0,), "server", travels="once"),

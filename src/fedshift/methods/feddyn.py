@@ -52,10 +52,10 @@ class FedDyn(Method):
     """Clients keep g_k, the server h; the new model is mean(w_k) - h / alpha."""
 
     name = "feddyn"
+    steady = "round"
     Params = Params
     slots = (Slot("h", "w", "server"), Slot("gk", "w", "client"))
     weights = "uniform"
-    steady = "round"
 
     def grad(self, C: Client, g: Tensor) -> None:
         regularised(g, C.slot.gk, C.w - C.w0, self.hp.alpha)

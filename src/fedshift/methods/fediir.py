@@ -54,10 +54,10 @@ class FedIIR(Method):
     """CE + pen ||g - G||^2; G <- ema G + (1 - ema) mean over all samples of g. Models average uniformly."""
 
     name = "fediir"
+    steady = "round"
     Params = Params
     slots = (Slot("G", lambda L, N: (L.floats(L.under("head")),), "server", travels="down"),)
     weights = "uniform"
-    steady = "round"
 
     def setup(self, S: Server, visit: Visit) -> Mapping[str, Tensor]:
         """Before every round its clients send the mean gradient of their heads."""

@@ -28,8 +28,8 @@ class FedProx(Method):
     """Local objective f_k(w) + mu / 2 ||w - w^t||^2; its gradient is added before clipping."""
 
     name = "fedprox"
-    Params = Params
     steady = "round"
+    Params = Params
 
     def grad(self, C: Client, g: Tensor) -> None:
         proximal(g, C.w - C.w0, self.hp.mu)

@@ -116,9 +116,9 @@ class FedRD(Method):
     """Local loss: Eq. 1-2. Server: Eq. 3-4, on one convolution, the model's `indicator`. All is shared."""
 
     name = "fedrd"
+    steady = "epoch"
     version = 2
     weighs = True
-    steady = "epoch"
     Params = Params
     logs = {
         "lambda": "lambda of the last local epoch, with few-shot classes (Eq. 1)",

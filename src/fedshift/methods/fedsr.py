@@ -103,10 +103,10 @@ class FedSR(Method):
     """Cross entropy of one sample, plus l2r L2R and cmi CMI; the global model is what is evaluated."""
 
     name = "fedsr"
+    steady = "round"
     Params = Params
     param_groups = {"own": {"momentum": 0.9, "clip": None}}
     evaluates = "shared"
-    steady = "round"
 
     def model(self, model: Model) -> Model:
         model.head = StochasticHead(model.feature_dim, self.hp.z, model.classes)

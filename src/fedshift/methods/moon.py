@@ -38,9 +38,9 @@ class MOON(Method):
     """Local objective f_k(w) + mu contrast."""
 
     name = "moon"
+    steady = "round"
     Params = Params
     slots = (Slot("last", "model", "client"),)
-    steady = "round"
 
     def loss(self, C: Client, x: Tensor, y: Tensor) -> Tensor:
         out = C.model(x)

@@ -65,11 +65,11 @@ class Scaffold(Method):
     """Local step w -= lr (g - c_k + c); the server keeps c, the mean of all clients' controls c_k."""
 
     name = "scaffold"
+    steady = "round"
     version = 2
     Params = Params
     slots = (Slot("c", "w", "server", travels="down"), Slot("ck", "w", "client"))
     clip_first = True
-    steady = "round"
 
     def __init__(self, hp: Any = None) -> None:
         super().__init__(hp)

@@ -61,9 +61,9 @@ class FDSE(Method):
     """Shared: DFE, BN_DFE, head. Personal: DSE layers, BN_DSE's affine part, bias. Local: its statistics."""
 
     name = "fdse"
+    steady = "round"
     version = 2
     weighs = True
-    steady = "round"
     Params = Params
     logs = {
         "task_gradient": "norm of the task's gradient at the client's first step",
