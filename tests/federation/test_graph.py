@@ -22,6 +22,8 @@ from fedshift.federation.method import Method
 from fedshift.federation.records import MEASURED
 from fedshift.methods.fedprox import FedProx
 from fedshift.testing.toys import diagnosed, finish, method, small, spec, tensors
+from fedshift.training.device import environment
+from fedshift.training.run import Machine
 
 ADAM = {"optimizer": "adam", "lr": 1e-3}
 SGD = {"optimizer": "sgd", "lr": 0.05, "momentum": 0.9, "weight_decay": 1e-3}
@@ -183,6 +185,18 @@ def test_an_error_ends_the_recording(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="of the method"):
         trained(method("fedprox"), FalseGraph)
     assert torch.utils._python_dispatch._get_current_dispatch_mode() is None
+
+
+def test_graphs_are_a_gpu_s_and_requested() -> None:
+    cpu, gpu = torch.device("cpu"), torch.device("cuda")
+    assert [Machine(gpu).graphs, Machine(gpu, graph="auto").graphs, Machine(cpu, graph="auto").graphs] == [
+        False,
+        True,
+        False,
+    ]
+    assert (
+        environment(cpu, 1, "")["graph"] == "off" and environment(cpu, 1, "", graphs=True)["graph"] == "auto"
+    )
 
 
 def test_who_is_steady() -> None:

@@ -76,9 +76,8 @@ def command(
         todo = [run for run in todo if not directories[run].failed_for_good]
 
     def in_this_process(run: Run) -> None:
-        _train(
-            workspace, run, threads_a_run, device, checkpoint_seconds, planfile.request(workspace, path).graph
-        )
+        graph = planfile.load(path).request.get("graph", "off")
+        _train(workspace, run, threads_a_run, device, checkpoint_seconds, graph)
 
     def in_its_own_process(run: Run) -> list[str]:
         options = f"--threads {threads_a_run} --device {device} --checkpoint-seconds {checkpoint_seconds}"
