@@ -106,7 +106,8 @@ def _train(workspace: Workspace, spec: RunSpec, run: RunDirectory, machine: Mach
         raise FedshiftError(partition, "the run's partition is not there", cure)
     data = load(workspace, spec)
     federation, hashes = assemble(spec, data, machine.device)
-    federation.worker.graph = torch.cuda.CUDAGraph if machine.graphs else None
+    recorded = machine.graphs and federation.method.steadiness
+    federation.worker.graph = torch.cuda.CUDAGraph if recorded else None
     name = f"{spec.run_id} {sha256(json.dumps(hashes, sort_keys=True))[:16]}"
     began = _rounds(federation, run, name, machine, show, began)
     _merge(run.segments, run.timings, timings)
