@@ -5,6 +5,7 @@ import logging
 import subprocess
 import sys
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -75,7 +76,8 @@ def command(
         todo = [run for run in todo if not directories[run].failed_for_good]
 
     def in_this_process(run: Run) -> None:
-        _train(workspace, run, threads_a_run, device, checkpoint_seconds)
+        graph = planfile.load(path).request.get("graph", "off")
+        _train(workspace, run, threads_a_run, device, checkpoint_seconds, graph)
 
     def in_its_own_process(run: Run) -> list[str]:
         options = f"--threads {threads_a_run} --device {device} --checkpoint-seconds {checkpoint_seconds}"
@@ -128,7 +130,14 @@ def _named(path: Path, pack: str | None, digests: tuple[str, ...]) -> list[Run]:
     return [run for run in every if not digests or run.digest.startswith(digests)]
 
 
-def _train(workspace: Workspace, run: Run, threads: int, device: str, checkpoint_seconds: float) -> None:
+def _train(
+    workspace: Workspace,
+    run: Run,
+    threads: int,
+    device: str,
+    checkpoint_seconds: float,
+    graph: Literal["auto", "off"],
+) -> None:
     """Train one run of the plan, if the code has not changed since it was planned."""
     with whole():  # or the run would count as failed, for names that modules lack after Ctrl-C
         from fedshift.spec import parse
@@ -138,7 +147,7 @@ def _train(workspace: Workspace, run: Run, threads: int, device: str, checkpoint
     spec = parse(json.loads(run.spec), run.directory)
     unchanged(run.directory, run.digest, spec.run_id)
     try:
-        train(workspace, spec, Machine(device_of(device), threads, checkpoint_seconds))
+        train(workspace, spec, Machine(device_of(device), threads, checkpoint_seconds, graph))
     except Exception as error:  # one run's failure, whatever it is, must not end its neighbours
         log.error("%s: %s", run.directory, error, exc_info=not isinstance(error, FedshiftError))
         blame(workspace, run.pack, error)

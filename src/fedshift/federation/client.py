@@ -31,7 +31,8 @@ class Worker:
     which; criterion: mean loss of logits [B, C] and labels [B]; log: what clients log. param_groups: other
     optimiser settings for the trainable entries of a role, the model's last ones. persist: clients keep their
     optimisers' memory. batch_norm: a batch of one sample cannot pass in training. passes: images through the
-    networks in training.
+    networks in training. graph: makes what records a step, torch.cuda.CUDAGraph (federation/graph.py); None:
+    every step is eager; graph_kept: the last one made.
     """
 
     def __init__(
@@ -43,6 +44,8 @@ class Worker:
         self.clients, self.criterion, self.log = clients, criterion, log
         self.batch_norm = state.layout.kind("bn_statistic").size > 0
         self.passes = Passes()
+        self.graph: Callable[[], Any] | None = None
+        self.graph_kept: Any = None
         self._networks: dict[Role, Network] = {}
         self._build = build
         self._add("model", model)
@@ -68,10 +71,11 @@ class Worker:
     def optimizer(self, role: Role, k: int, network: Network) -> Optimizer:
         """Client k's optimiser of a network; its memory is the client's where it persists, else new."""
         rule, w, g, cut, tail = Rule.of(self.spec.local), network.w, network.g, None, None
+        graphs = self.graph is not None
         for group, cut, changed in self._groups:
             memory = self._memory(f"{role}-{group}", k)
-            tail = Optimizer(replace(rule, **changed), w[cut:], g[cut:], memory)
-        return Optimizer(rule, w[:cut], g[:cut], self._memory(role, k), tail)
+            tail = Optimizer(replace(rule, **changed), w[cut:], g[cut:], memory, on_device=graphs)
+        return Optimizer(rule, w[:cut], g[:cut], self._memory(role, k), tail, graphs)
 
     def _memory(self, role: str, k: int) -> dict[str, Tensor]:
         return self.state.optimizers[role, k] if self._persist else {}
@@ -93,7 +97,8 @@ class Client:
     down: `C.down.<name>` is what the server sent beside the model.
     tmp: scratch that dies with the round; rng: this round's generator, on the CPU.
     lr: the current learning rate; new_epoch: this batch is the first of its epoch.
-    steps: the number of steps taken; 0 in `begin`, and in `end` where every batch was left out.
+    steps: the number of steps taken; 0 in `begin`, and in `end` where every batch was left out; lr_sum: the
+    sum of their learning rates.
     labels: the batch's labels, on the host [B]; network: `model` with its flat row and gradient.
     """
 
@@ -102,7 +107,7 @@ class Client:
         self.k, self.t, self.n, self.visits = k, t, len(data.train), state.visits[k]
         self.data, self.layout = data, state.layout
         self.row, self.received, self.worker = row, row.clone(), worker
-        self.lr, self.steps, self.new_epoch = 0.0, 0, True
+        self.lr, self.lr_sum, self.steps, self.new_epoch = 0.0, 0.0, 0, True
         self.labels = torch.empty(0, dtype=torch.int64)
         self.criterion, self.samples, self.precision = worker.criterion, worker.samples, worker.precision
         self.down, self.tmp = SimpleNamespace(**down), SimpleNamespace()
@@ -143,13 +148,25 @@ class Client:
         if add is not None:
             network.g.add_(add)
         optimizer.clip()
-        optimizer.step(self.lr)
+        optimizer.step()
 
     def optimizer(self, role: Role, network: Network) -> Optimizer:
         """This round's optimiser of a network."""
         if role not in self._optimizers:
             self._optimizers[role] = self.worker.optimizer(role, self.k, network)
+            self._optimizers[role].rate(self.lr)
         return self._optimizers[role]
+
+    def rate(self, lr: float) -> None:
+        """Make this the learning rate of all optimisers."""
+        self.lr = lr
+        for optimizer in self._optimizers.values():
+            optimizer.rate(lr)
+
+    def stepped(self) -> None:
+        """Count a step."""
+        self.steps += 1
+        self.lr_sum += self.lr
 
     # ---- its samples
 

@@ -1,10 +1,13 @@
 """Local training: the only place that calls a method's `loss`, `grad` and `step`."""
 
+from functools import partial
+
 import torch
 from torch import Tensor
 
 from fedshift.federation.batches import generator, key, schedule
 from fedshift.federation.client import Client
+from fedshift.federation.graph import Steps
 from fedshift.federation.method import Method
 from fedshift.federation.optimizer import Optimizer, learning_rate
 from fedshift.federation.samples import batches
@@ -23,23 +26,29 @@ def train(client: Client, method: Method) -> Tensor:
     client.model.train()
     optimizer = client.optimizer("model", client.network)
     sizes = [stop - start for _, start, stop in plan.cuts]
+    steps = Steps(client, method, partial(_step, client, method, optimizer), worker.graph)
     losses: list[Tensor] = []
     previous = -1
     taken = batches(samples, order, draws, sizes)
     for (epoch, start, stop), (x, y) in zip(plan.cuts, taken, strict=True):
-        client.lr = learning_rate(local, worker.spec.federation.rounds, client.t, epoch)
+        client.rate(learning_rate(local, worker.spec.federation.rounds, client.t, epoch))
         client.new_epoch, previous = epoch != previous, epoch
         client.labels = samples.host_labels[on_host[start:stop]]
-        with worker.precision():
-            loss = method.loss(client, x, y)
-        _descend(client, method, optimizer, loss)
-        client.steps += 1
-        with worker.precision():
-            method.step(client, x, y)
-        losses.append(loss.detach())
+        losses.append(steps.take(x, y))
     seen = torch.tensor(sizes, dtype=torch.float64).to(samples.device, non_blocking=True)
     means = torch.stack(losses).double() if losses else seen
     return torch.stack([means @ seen, seen.sum()])
+
+
+def _step(client: Client, method: Method, optimizer: Optimizer, x: Tensor, y: Tensor) -> Tensor:
+    """One step on a batch; its loss."""
+    with client.precision():
+        loss = method.loss(client, x, y)
+    _descend(client, method, optimizer, loss)
+    client.stepped()
+    with client.precision():
+        method.step(client, x, y)
+    return loss.detach()
 
 
 def _descend(client: Client, method: Method, optimizer: Optimizer, loss: Tensor) -> None:
@@ -51,4 +60,4 @@ def _descend(client: Client, method: Method, optimizer: Optimizer, loss: Tensor)
     method.grad(client, g)
     if not method.clip_first:
         optimizer.clip()
-    optimizer.step(client.lr)
+    optimizer.step()

@@ -24,7 +24,12 @@ class Log:
     def of_client(self, name: str, value: Tensor, client: int) -> None:
         """Keep a copy of a client's tensor; the last one of the round counts."""
         check_known(self._method, "log", name, self._names)
-        self._pending[name, CLIENT, (client,)] = value.detach().clone()
+        value, key = value.detach(), (name, CLIENT, (client,))
+        before = self._pending.get(key)
+        if before is not None and (before.shape, before.dtype) == (value.shape, value.dtype):
+            before.copy_(value)  # in place: a recorded step logs to where it logged before
+        else:
+            self._pending[key] = value.clone()
 
     def of_server(self, name: str, value: Tensor, axes: str, active: Sequence[int]) -> None:
         """The same of the server's tensor with these `axes`, of a round with these clients."""

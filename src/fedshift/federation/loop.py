@@ -12,6 +12,7 @@ from fedshift.federation.batches import key, participants
 from fedshift.federation.client import Client, Criterion, Worker
 from fedshift.federation.cost import peak_memory_mb
 from fedshift.federation.evaluator import TARGET, Evaluator
+from fedshift.federation.graph import side_stream
 from fedshift.federation.layout import Layout, initial
 from fedshift.federation.local import train
 from fedshift.federation.log import Log
@@ -130,7 +131,8 @@ class Federation:
 
     def run(self) -> Iterator[int]:
         """Train from the round after `round` to the last; yields the number of finished rounds after each."""
-        with arithmetic(self.spec.local.precision, self.device):
+        aside = side_stream(self.device, self.worker.graph is not None)
+        with arithmetic(self.spec.local.precision, self.device), aside:
             if self.round == 0:
                 self.evaluator.inactive(range(len(self.clients)), 0)
                 self.evaluator.aggregated(0)

@@ -24,6 +24,7 @@ __all__ = [
 ]  # fmt: skip
 
 Visit = Callable[[Iterable[int], Callable[[Client], Mapping[str, Tensor] | None]], dict[str, list[Tensor]]]
+IN_A_STEP = {"model", "loss", "grad", "step"}  # hooks that decide what a step does
 NEAR = 0.6  # share of letters by which a name is taken for another's misspelling
 
 
@@ -53,6 +54,10 @@ class Method:
     param_groups: role -> other settings of the optimiser (fedshift.federation.optimizer.Rule) for the
         trainable entries of that role, which must be the model's last ones.
     rendering: images made before training take the place of the training images.
+    steady: `loss`, `grad` and `step` do the same operations on the same tensors in every step of a client's
+        round but the first ("round"), or of an epoch but the first ("epoch"): on a GPU the step may be
+        recorded and replayed. "": they do not. It holds for the class that declares it, and until a subclass
+        overrides one of these or `model`; a method that overrides none is steady.
     """
 
     name: ClassVar[str]
@@ -68,6 +73,7 @@ class Method:
     clip_first: bool = False
     param_groups: Mapping[str, Mapping[str, Any]] | None = None
     rendering: ClassVar[str | None] = None
+    steady: ClassVar[Literal["round", "epoch", ""]] = "round"
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Reject what is nearly a hook: a method with `gradient` for `grad` would silently be FedAvg."""
@@ -142,6 +148,12 @@ class Method:
     def unseen(self, S: Server) -> Tensor:
         """The models [M, P + Q] for a domain that no client has; their accuracies are averaged."""
         return self.broadcast(S, list(range(S.N))) if self.generates else S.row[None]
+
+    @property
+    def steadiness(self) -> str:
+        """`steady`, or "" where a class overrides a hook of the step and does not declare it."""
+        said = next(one for one in type(self).__mro__ if {"steady", *IN_A_STEP} & vars(one).keys())
+        return self.steady if "steady" in vars(said) else ""
 
     @property
     def averages(self) -> bool:

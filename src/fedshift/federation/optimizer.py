@@ -32,20 +32,26 @@ class Optimizer:
     """SGD or Adam of torch over the flat vector w [P] with gradient g [P]; `memory` is its state.
 
     `tail`: a second optimiser, which steps along, over the entries that follow w in the same row.
+    `on_device`: the learning rate and the step count are tensors there, which a recorded step reads anew.
     """
 
     def __init__(
-        self, rule: Rule, w: Tensor, g: Tensor, memory: dict[str, Tensor], tail: Optimizer | None = None
-    ) -> None:
+        self, rule: Rule, w: Tensor, g: Tensor, memory: dict[str, Tensor], tail: Optimizer | None = None,
+        on_device: bool = False,
+    ) -> None:  # fmt: skip
         self._leaf = w.detach()
         self._leaf.grad = g
         settings: dict[str, Any] = {"lr": rule.lr, "weight_decay": rule.weight_decay, "fused": True}
         self._inner: torch.optim.Optimizer = (
-            torch.optim.Adam([self._leaf], **settings)
+            torch.optim.Adam([self._leaf], capturable=on_device, **settings)
             if rule.optimizer == "adam"
             else torch.optim.SGD([self._leaf], momentum=rule.momentum, **settings)
         )
         self._inner.state[self._leaf] = memory
+        self._lr = rule.lr
+        if on_device:  # fused kernels read fp32 on a GPU, fp64 on a CPU
+            precise = torch.float32 if w.device.type == "cuda" else torch.float64
+            self._inner.param_groups[0]["lr"] = torch.full((), rule.lr, dtype=precise, device=w.device)
         self._clip = rule.clip
         self._tail = tail
         self.g = g
@@ -57,12 +63,22 @@ class Optimizer:
         if self._tail is not None:
             self._tail.clip()
 
-    def step(self, lr: float) -> None:
-        """One step of the optimiser with this learning rate."""
-        self._inner.param_groups[0]["lr"] = lr
+    def rate(self, lr: float) -> None:
+        """Make this the learning rate of the next steps."""
+        group = self._inner.param_groups[0]
+        if not isinstance(group["lr"], Tensor):
+            group["lr"] = lr
+        elif lr != self._lr:
+            group["lr"].fill_(lr)
+        self._lr = lr
+        if self._tail is not None:
+            self._tail.rate(lr)
+
+    def step(self) -> None:
+        """One step of the optimiser."""
         self._inner.step()
         if self._tail is not None:
-            self._tail.step(lr)
+            self._tail.step()
 
 
 def learning_rate(local: Local, rounds: int, t: int, epoch: int) -> float:

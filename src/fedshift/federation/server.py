@@ -58,7 +58,7 @@ class Server:
         w = getattr(self.slot, name)
         optimizer = Optimizer(rule, w, g, self._state.optimizers[f"server-{name}", 0])
         optimizer.clip()
-        optimizer.step(rule.lr)
+        optimizer.step()
 
     def layers(self, index: Index, by: str = "layer") -> dict[str, slice | Tensor]:
         """Where the trainable entries of each layer lie in a row, of those in `index` (`S.shared`,

@@ -28,6 +28,7 @@ class Ditto(Method):
     """Global branch: FedAvg. Personal branch: v -= lr (grad f(v) + lam (v - w^t))."""
 
     name = "ditto"
+    steady = "round"
     Params = Params
     slots = (Slot("v", "model", "client", init="received"),)
     evaluates = "v"

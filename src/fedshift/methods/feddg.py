@@ -100,6 +100,7 @@ class FedDG(Method):
     """FedAvg over episodic steps. The server keeps the bank of amplitudes and their number by client."""
 
     name = "feddg"
+    steady = "round"
     version = 2
     Params = Params
     slots = (

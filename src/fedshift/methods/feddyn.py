@@ -52,6 +52,7 @@ class FedDyn(Method):
     """Clients keep g_k, the server h; the new model is mean(w_k) - h / alpha."""
 
     name = "feddyn"
+    steady = "round"
     Params = Params
     slots = (Slot("h", "w", "server"), Slot("gk", "w", "client"))
     weights = "uniform"

@@ -54,6 +54,7 @@ class FedIIR(Method):
     """CE + pen ||g - G||^2; G <- ema G + (1 - ema) mean over all samples of g. Models average uniformly."""
 
     name = "fediir"
+    steady = "round"
     Params = Params
     slots = (Slot("G", lambda L, N: (L.floats(L.under("head")),), "server", travels="down"),)
     weights = "uniform"

@@ -28,6 +28,7 @@ class FedProx(Method):
     """Local objective f_k(w) + mu / 2 ||w - w^t||^2; its gradient is added before clipping."""
 
     name = "fedprox"
+    steady = "round"
     Params = Params
 
     def grad(self, C: Client, g: Tensor) -> None:

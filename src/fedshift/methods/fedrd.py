@@ -116,6 +116,7 @@ class FedRD(Method):
     """Local loss: Eq. 1-2. Server: Eq. 3-4, on one convolution, the model's `indicator`. All is shared."""
 
     name = "fedrd"
+    steady = "epoch"
     version = 2
     weighs = True
     Params = Params
@@ -137,6 +138,9 @@ class FedRD(Method):
 
     def begin(self, C: Client) -> Mapping[str, Tensor]:
         C.tmp.W_g, C.tmp.W = (C.layout.named(row)[HEAD] for row in (C.received, C.row))
+        C.tmp.few = C.w.new_zeros(len(C.tmp.W_g))
+        C.tmp.few[list(C.data.few_shot)] = 1.0
+        C.tmp.alpha = C.tmp.few.clone()
         C.tmp.loss_global = C.mean("val")
         return {"size": C.w.new_tensor(float(C.n + len(C.data.val)))}
 
@@ -144,11 +148,9 @@ class FedRD(Method):
         if not (self.hp.debias and C.data.few_shot):
             return super().loss(C, x, y)
         if C.new_epoch or self.hp.lambda_from == "step":
-            few = C.w.new_zeros(len(C.tmp.W_g))
-            few[list(C.data.few_shot)] = 1.0
             lam = classifier_distance(C.tmp.W_g, self._classifier(C)).mean()
             C.log("lambda", lam)
-            C.tmp.alpha = class_weights(few, lam)
+            C.tmp.alpha.copy_(class_weights(C.tmp.few, lam))
         return debiased_cross_entropy(C.model(x).logits.float(), y, C.tmp.alpha, self.hp.ce_norm)
 
     def end(self, C: Client) -> Mapping[str, Tensor]:

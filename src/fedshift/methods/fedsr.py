@@ -103,6 +103,7 @@ class FedSR(Method):
     """Cross entropy of one sample, plus l2r L2R and cmi CMI; the global model is what is evaluated."""
 
     name = "fedsr"
+    steady = "round"
     Params = Params
     param_groups = {"own": {"momentum": 0.9, "clip": None}}
     evaluates = "shared"

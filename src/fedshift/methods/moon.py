@@ -38,6 +38,7 @@ class MOON(Method):
     """Local objective f_k(w) + mu contrast."""
 
     name = "moon"
+    steady = "round"
     Params = Params
     slots = (Slot("last", "model", "client"),)
 

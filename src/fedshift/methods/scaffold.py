@@ -65,6 +65,7 @@ class Scaffold(Method):
     """Local step w -= lr (g - c_k + c); the server keeps c, the mean of all clients' controls c_k."""
 
     name = "scaffold"
+    steady = "round"
     version = 2
     Params = Params
     slots = (Slot("c", "w", "server", travels="down"), Slot("ck", "w", "client"))
@@ -74,19 +75,13 @@ class Scaffold(Method):
         super().__init__(hp)
         self.weights = self.hp.weights
 
-    def begin(self, C: Client) -> None:
-        C.tmp.lr_sum = 0.0
-
     def grad(self, C: Client, g: Tensor) -> None:
         corrected(g, C.down.c, C.slot.ck)
 
-    def step(self, C: Client, x: Tensor, y: Tensor) -> None:
-        C.tmp.lr_sum += C.lr
-
     def end(self, C: Client) -> Mapping[str, Tensor]:
-        if C.tmp.lr_sum == 0:
+        if C.lr_sum == 0:
             return {"dc": C.w.new_zeros(C.w.shape)}
-        divisor = C.tmp.lr_sum if self.hp.control == "rates" else float(C.steps)
+        divisor = C.lr_sum if self.hp.control == "rates" else float(C.steps)
         dc = control_change(C.w0 - C.w, divisor, C.down.c)
         C.slot.ck.add_(dc)
         return {"dc": dc}

@@ -72,6 +72,11 @@ class Request:
         0,
         ge=0,
     )
+    graph: Literal["auto", "off"] = key(
+        "Whether a GPU replays training steps as CUDA graphs where a method allows it (docs/speed.md). Write "
+        '`"off"` in quotes.',
+        "off",
+    )
     sets: Mapping[str, Sequence[str]] | None = key(
         "Names for several experiments, which stand wherever an experiment's may: set -> files below "
         "experiments/ without suffix, folders, or patterns (`hfedf/table*`).",

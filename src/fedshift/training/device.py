@@ -56,9 +56,9 @@ MODEL = ("vendor_id", "cpu family", "model", "CPU implementer", "CPU part")  # o
 PACKAGES = ("torch", "torchvision", "numpy", "pyarrow", "pydantic", "safetensors")
 
 
-def environment(device: torch.device, threads: int, commit: str) -> dict[str, Any]:
+def environment(device: torch.device, threads: int, commit: str, graphs: bool = False) -> dict[str, Any]:
     """Versions, the sources' `commit`, hardware, threads, whether torch may use TF32 now, how bf16 is
-    multiplied, and whether the same machine would give the same bits again.
+    multiplied, whether steps may be CUDA graphs, and whether the same machine would give the same bits again.
     """
     cuda = device.type == "cuda"
     return {
@@ -76,6 +76,7 @@ def environment(device: torch.device, threads: int, commit: str) -> dict[str, An
             "matrices": torch.backends.cuda.matmul.allow_tf32,
         },
         "bf16": "instructions" if has_bf16(device) else "products in fp32, rounded",
+        "graph": "auto" if graphs else "off",
         "exact_resume": "asked for deterministic kernels"
         if cuda
         else "bit for bit with these threads and instruction set",

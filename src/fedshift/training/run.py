@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -51,11 +51,19 @@ GROUP = 1 << 20  # rows of a Parquet file's row group
 
 @dataclass(frozen=True)
 class Machine:
-    """How a run is computed without changing what it is: device, threads, and seconds between checkpoints."""
+    """How a run is computed without changing what it is: device, threads, seconds between checkpoints, and
+    whether steps may be CUDA graphs ("auto": on a GPU, for steady methods; "off").
+    """
 
     device: torch.device
     threads: int = 1
     checkpoint_seconds: float = 30.0
+    graph: Literal["auto", "off"] = "off"
+
+    @property
+    def graphs(self) -> bool:
+        """Whether steps are recorded here."""
+        return self.graph == "auto" and self.device.type == "cuda"
 
 
 def train(workspace: Workspace, spec: RunSpec, machine: Machine, show: bool = False) -> Summary:
@@ -90,7 +98,7 @@ def _train(workspace: Workspace, spec: RunSpec, run: RunDirectory, machine: Mach
     deterministic(machine.device)
     write_json(run.spec, complete(spec).model_dump(mode="json"))
     with arithmetic(spec.local.precision, machine.device):
-        machine_facts = environment(machine.device, machine.threads, commit())
+        machine_facts = environment(machine.device, machine.threads, commit(), machine.graphs)
     machine_facts["earlier"] = _earlier(run, machine_facts)
     write_json(run.environment, machine_facts)
     if not (partition := workspace.partition(spec.partition_name)).is_file():
@@ -98,6 +106,8 @@ def _train(workspace: Workspace, spec: RunSpec, run: RunDirectory, machine: Mach
         raise FedshiftError(partition, "the run's partition is not there", cure)
     data = load(workspace, spec)
     federation, hashes = assemble(spec, data, machine.device)
+    recorded = machine.graphs and federation.method.steadiness
+    federation.worker.graph = torch.cuda.CUDAGraph if recorded else None
     name = f"{spec.run_id} {sha256(json.dumps(hashes, sort_keys=True))[:16]}"
     began = _rounds(federation, run, name, machine, show, began)
     _merge(run.segments, run.timings, timings)

@@ -61,6 +61,7 @@ class FDSE(Method):
     """Shared: DFE, BN_DFE, head. Personal: DSE layers, BN_DSE's affine part, bias. Local: its statistics."""
 
     name = "fdse"
+    steady = "round"
     version = 2
     weighs = True
     Params = Params

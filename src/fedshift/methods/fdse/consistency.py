@@ -56,15 +56,17 @@ class Alignment:
         self.sizes = [block.outputs for block in self.blocks]
         self.bns: list[Any] = [block.dfe.bn for block in self.blocks]
         goal = [torch.cat([getattr(bn, name) for bn in self.bns]) for name in ("running_mean", "running_var")]
-        self.goal, self.own = goal, goal
+        self.goal, self.own = goal, [values.clone() for values in goal]
         self.channels = torch.block_diag(*[goal[0].new_full((1, size), 1 / size) for size in self.sizes])
         self.weights = depth_weights(torch.arange(len(self.bns), device=goal[0].device), beta).to(goal[0])
 
     def term(self) -> Tensor:
         """Eq. 4-7 for the batch that the network has just seen; a scalar."""
         batch = zip(*self._moments(), strict=True)
-        self.own = [running(before, torch.cat(now)) for before, now in zip(self.own, batch, strict=True)]
-        layers = consistency(self.own[0], self.own[1], self.goal[0], self.goal[1], self.channels)
+        own = [running(before, torch.cat(now)) for before, now in zip(self.own, batch, strict=True)]
+        for kept, now in zip(self.own, own, strict=True):
+            kept.copy_(now.detach())
+        layers = consistency(own[0], own[1], self.goal[0], self.goal[1], self.channels)
         return (self.weights * layers).sum()
 
     def _moments(self) -> list[tuple[Tensor, Tensor]]:

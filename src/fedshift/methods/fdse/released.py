@@ -77,5 +77,9 @@ class SecondRelease(Alignment):
         averages, variances = (vector.split(self.sizes) for vector in self.goal)
         batches = [batch for batch, _ in self._moments()]
         term, memory = consistency_head(batches, averages, variances, self.weights, self.memory)
-        self.memory = memory[0].detach(), memory[1].detach()
+        if self.memory is None:
+            self.memory = memory[0].detach().clone(), memory[1].detach().clone()
+        else:
+            for kept, now in zip(self.memory, memory, strict=True):
+                kept.copy_(now.detach())
         return term

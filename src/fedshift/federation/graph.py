@@ -1,0 +1,110 @@
+"""A training step as one CUDA graph: recorded once in a client's round, then replayed by one launch.
+
+A graph repeats operations on addresses. Rows, slots, messages, `C.tmp` and the optimiser keep theirs within a
+client's round, so each round records a graph of its own, and no checkpoint knows of it.
+"""
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from fedshift.common.errors import FedshiftError
+from fedshift.federation.client import Client
+from fedshift.federation.method import Method
+
+
+class Graph(Protocol):
+    """What `Steps` needs of torch.cuda.CUDAGraph."""
+
+    def capture_begin(self, pool: Any = None, capture_error_mode: str = "global") -> None: ...
+
+    def capture_end(self) -> None: ...
+
+    def replay(self) -> None: ...
+
+    def pool(self) -> Any: ...
+
+
+class Steps:
+    """The steps of one client's round. `step(x, y)` takes one and returns its loss.
+
+    The first step of the round is eager: it makes the optimiser's memory, and methods may do something of
+    their own in it. So is that of an epoch for a method that is steady by epoch, and each on a batch of
+    another size. The rest replay a graph.
+    """
+
+    def __init__(
+        self, client: Client, method: Method, step: Callable[[Tensor, Tensor], Tensor],
+        graph: Callable[[], Graph] | None,
+    ) -> None:  # fmt: skip
+        """graph: makes what records a step (torch.cuda.CUDAGraph); None: all steps are eager."""
+        self._client, self._name, self._step, self._new = client, method.name, step, graph
+        self._steadiness = method.steadiness if graph else ""
+        self._graph: Graph | None = None
+
+    def take(self, x: Tensor, y: Tensor) -> Tensor:
+        """One step on a batch; its loss."""
+        client, passes = self._client, self._client.worker.passes
+        if client.steps == 0:
+            self._shape = x.shape
+        first = client.steps == 0 or (self._steadiness == "epoch" and client.new_epoch)
+        if not self._steadiness or first or x.shape != self._shape:
+            return self._step(x, y)
+        if self._graph is None:
+            self._graph = self._record(x, y)
+        else:
+            self._x.copy_(x)
+            self._y.copy_(y)
+        self._graph.replay()
+        client.stepped()
+        passes.add(*self._passes)
+        return self._loss.clone()
+
+    def _record(self, x: Tensor, y: Tensor) -> Graph:
+        """A graph of the step on this batch, which computes nothing yet. Raises FedshiftError for a method
+        that samples on the host, whose samples a replay would repeat.
+        """
+        client, worker = self._client, self._client.worker
+        assert self._new is not None
+        graph, host = self._new(), self._host()
+        counted = client.steps, client.lr_sum, worker.passes.forward, worker.passes.backward
+        # Not torch.cuda.graph(): it empties the allocator's cache each time. thread_local: another thread may
+        # allocate meanwhile, to gather images.
+        pool = worker.graph_kept.pool() if worker.graph_kept else None
+        graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+        try:
+            self._x, self._y, self._loss = x, y, self._step(x, y)
+        except BaseException:
+            with suppress(RuntimeError):  # a broken recording
+                graph.capture_end()
+            raise
+        graph.capture_end()
+        self._passes = worker.passes.forward - counted[2], worker.passes.backward - counted[3]
+        client.steps, client.lr_sum, worker.passes.forward, worker.passes.backward = counted
+        if self._host() != host:
+            cure = 'Declare `steady = ""` in it, sample on the device, or set `graph: "off"` in params.yaml.'
+            raise FedshiftError(f"method {self._name}", "is steady, but its step samples on the host", cure)
+        worker.graph_kept = graph  # its memory is the next one's
+        return graph
+
+    def _host(self) -> tuple[Any, ...]:
+        """The state of the generators on the host that a method can reach."""
+        states = torch.get_rng_state(), self._client.rng.get_state()
+        return random.getstate(), *(bytes(state.numpy()) for state in states)
+
+
+@contextmanager
+def side_stream(device: torch.device, on: bool) -> Iterator[None]:
+    """Compute the block on a stream of its own, if `on`: CUDA records no graph on the default stream."""
+    if not on or device.type != "cuda":
+        yield
+        return
+    outer, side = torch.cuda.current_stream(device), torch.cuda.Stream(device)
+    side.wait_stream(outer)
+    with torch.cuda.stream(side):
+        yield
+    outer.wait_stream(side)
