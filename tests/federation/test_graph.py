@@ -124,12 +124,22 @@ def same(one: Any, other: Any) -> bool:
     )
 
 
+EACH_COMMIT = (
+    "ditto",
+    "fdse",
+    "fedrd",
+    "scaffold",
+)  # those that keep something between steps; all by `make test-all`
+METHODS = [pytest.param(name, marks=() if name in EACH_COMMIT else pytest.mark.slow) for name in STEADY]
+
+
 @pytest.mark.parametrize("local", [ADAM, SGD], ids=["adam", "sgd"])
-@pytest.mark.parametrize("name", STEADY)
+@pytest.mark.parametrize("name", METHODS)
 def test_a_steady_method_trains_the_same(name: str, local: dict[str, Any]) -> None:
     assert same(trained(method(name), FalseGraph, **local), trained(method(name), None, **local))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "hp"), VARIANTS)
 def test_so_do_its_variants(name: str, hp: dict[str, Any]) -> None:
     assert same(trained(method(name, **hp), FalseGraph), trained(method(name, **hp), None))
