@@ -14,14 +14,15 @@ STOPPED = []
 
 def stop(number, frame):
     """End as after Ctrl-C. Jobs on this machine are told as well; a second SIGTERM ends them at once."""
+    first = not STOPPED  # asked before the rest, in which a second signal may come
     STOPPED.append(number)
-    if STOPPED[1:] and number == signal.SIGHUP:
+    if number == signal.SIGHUP and not first:
         return
     for child in psutil.Process().children():
         with contextlib.suppress(ProcessLookupError):
             if os.getpgid(child.pid) == os.getpgrp():  # others, as the follower, end by themselves
                 os.kill(child.pid, signal.SIGTERM)
-    if not STOPPED[1:]:
+    if first:
         raise KeyboardInterrupt
 
 
