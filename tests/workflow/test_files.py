@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import signal
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import yaml
@@ -65,3 +69,24 @@ def test_snakemake_lint_finds_nothing(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "snakemake", "--lint"]
     done = subprocess.run(command, cwd=made.root, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and "    * " not in done.stderr, done.stderr
+
+
+def test_a_second_signal_does_not_undo_the_first() -> None:
+    """A closed terminal tells Snakemake twice, the second time while it ends the jobs for the first."""
+    text = (REPOSITORY / "workflow" / "rules" / "process.smk").read_text()
+    names: dict[str, Any] = {
+        "psutil": SimpleNamespace(),
+        "os": os,
+        "signal": signal,
+        "contextlib": contextlib,
+        "STOPPED": [],
+    }
+    exec(text[text.index("def stop(") : text.index("def heed_signals")], names)
+
+    def children() -> list[Any]:
+        names["stop"](signal.SIGHUP, None)
+        return []
+
+    names["psutil"].Process = lambda: SimpleNamespace(children=children)
+    with pytest.raises(KeyboardInterrupt):
+        names["stop"](signal.SIGHUP, None)
