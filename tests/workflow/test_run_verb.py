@@ -93,9 +93,9 @@ def test_an_experiment_that_is_not_listed_is_made_whole(checkout: Checkout) -> N
 def broken(checkout: Checkout) -> Iterator[Checkout]:
     """Every `fedshift table` fails."""
     line = "    collected = collected_or_archived(workspace, experiment)\n"
-    checkout.edit("src/fedshift/cli/table.py", line, failing := f"    raise ValueError('no table')\n{line}")
+    checkout.edit("src/fedshift/cli/results.py", line, failing := f"    raise ValueError('no table')\n{line}")
     yield checkout
-    checkout.edit("src/fedshift/cli/table.py", failing, line)
+    checkout.edit("src/fedshift/cli/results.py", failing, line)
 
 
 def test_what_a_job_that_failed_wrote_is_repeated_at_the_end(broken: Checkout) -> None:
