@@ -42,7 +42,7 @@ demo: $(INSTALLED) ## seven methods on four domains of digits; ends with a table
 	echo "report:  results/report/demo/index.html"
 	echo
 	echo "What next:  source $(VENV)/bin/activate"
-	echo "  fedshift run fdse --data digits --target ink --rounds 3      one method once"
+	echo "  fedshift train fdse --data digits --target ink --rounds 3      one method once"
 	echo "  fedshift compare --data folder:PATH --methods all            all methods on your own images"
 	echo "  fedshift new method NAME                                     a method of your own"
 	echo "  docs/notebooks/domain_shift.ipynb                            what domain shift is, in ten minutes"

@@ -80,7 +80,7 @@ def finish(root: Path, plan: Path) -> None:
     ):
         names = ["/".join(Path(path).with_suffix("").parts[2:]) for path in paths]
         fedshift(root, verb, *names, "--plan", str(plan))
-    fedshift(root, "train", *(run.digest for run in trained.values()), "--plan", str(plan))
+    fedshift(root, "train-pack", *(run.digest for run in trained.values()), "--plan", str(plan))
     for run in planned:
         if run is not trained[run.method]:
             _finish_like(root, run, root / trained[run.method].directory)

@@ -89,7 +89,7 @@ def test_hours_that_no_cluster_gives(project: Path, hours: int) -> None:
 
 def test_a_setting_that_yaml_reads_in_two_ways(project: Path) -> None:
     for setting in ("local.lr=010", "local.lr=1:30", "federation.rounds=1_0"):
-        told = fedshift(project, "run", "fedavg", "--data", "digits", "--set", setting)
+        told = fedshift(project, "train", "fedavg", "--data", "digits", "--set", setting)
         refused(told, setting, "several meanings")
 
 
@@ -134,5 +134,5 @@ def test_a_plan_of_other_versions(project: Path) -> None:
     pack = planfile.runs(path)[0].pack
     known = planfile.load(path)
     planfile.write(path, known._replace(runs=[run._replace(digest="0" * 16) for run in known.runs]))
-    told = fedshift(project, "train", "--plan", str(path), "--pack", pack)
+    told = fedshift(project, "train-pack", "--plan", str(path), "--pack", pack)
     refused(told, "the code has changed since this was planned", "snakemake")

@@ -110,7 +110,7 @@ def test_tables_of_the_papers_compile(name: str, project: Project) -> None:
 
 def test_the_command_writes_every_table(tmp_path: Path) -> None:
     """The archived experiment, as in a fresh clone."""
-    done(fedshift(ROOT, "export", "hfedf/precision_photo", "--out", str(tmp_path)))
+    done(fedshift(ROOT, "table", "hfedf/precision_photo", "--latex", "--out", str(tmp_path)))
     assert [path.name for path in tmp_path.iterdir()] == ["precision.tex"]
 
 

@@ -36,7 +36,7 @@ def test_a_figure_that_cannot_be_drawn_leaves_the_others_and_the_report(project:
     assert "results/figures/toy/curves.svg" in done(result)
     assert "not drawn: ranks: ranking: " in result.output
     assert not (folder / "ranks.svg").exists()
-    assert "| fedavg" in done(fedshift(root, "table", "toy"))
+    assert "\nfedavg  50.0" in done(fedshift(root, "table", "toy"))
     done(fedshift(root, "report", "toy"))
     page = (project.workspace.report("toy") / "index.html").read_text()
     assert "Accuracy" in page and "ranks: ranking: 1 methods have all seeds" in page
@@ -62,7 +62,7 @@ def test_nothing_finished_is_an_error_and_writes_nothing(project: Project) -> No
     with pytest.raises(FedshiftError, match="no run of it is finished here or archived"):
         half(project, set())
     root = project.workspace.root
-    for verb in ("collect", "table", "figure", "rank", "report", "export"):
+    for verb in ("collect", "table", "figure", "rank", "report"):
         refused(fedshift(root, verb, "toy"), "no run of it is finished here or archived", "fedshift run toy")
     with pytest.raises(FedshiftError, match="no run of it is finished"):
         package.results("toy", root=root)

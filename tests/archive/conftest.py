@@ -45,7 +45,7 @@ def trained(digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         plan = str(root / done(fedshift(root, "plan", "tiny", "--print", "path")).strip())
         done(fedshift(root, "partition", "--plan", plan))
         for pack in sorted({run.pack for run in planfile.runs(Path(plan))}):
-            done(fedshift(root, "train", "--plan", plan, "--pack", pack))
+            done(fedshift(root, "train-pack", "--plan", plan, "--pack", pack))
         for run in Workspace(root).runs():  # the same where files differ from the commit
             write_json(run.summary_file, merge(run.summary() or {}, {"environment": {"commit": "c0ffee1"}}))
 

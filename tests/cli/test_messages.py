@@ -38,7 +38,7 @@ def test_training_makes_the_partition_that_is_missing(
     (run,) = planfile.runs(path)
     if not prepared:
         shutil.rmtree(project / "data" / "prepared" / "digits")
-    result = fedshift(project, "train", "--plan", str(path), "--pack", run.pack)
+    result = fedshift(project, "train-pack", "--plan", str(path), "--pack", run.pack)
     assert result.exit_code == (not prepared)
     assert (project / run.directory / "summary.json").is_file() == prepared
     if prepared:
@@ -76,7 +76,7 @@ def test_all_targets_of_a_folder_are_named_by_the_command_that_is_told(project: 
 
 
 @pytest.mark.parametrize(
-    "verb", ["plan", "status", "run", "collect", "table", "figure", "report", "rank", "export", "track"]
+    "verb", ["plan", "status", "run", "collect", "table", "figure", "report", "rank", "track"]
 )
 def test_an_unknown_experiment_is_not_answered_with_all_of_them(project: Path, verb: str) -> None:
     """It was: 97 names in one line."""
@@ -90,7 +90,7 @@ def test_an_unknown_experiment_is_not_answered_with_all_of_them(project: Path, v
 
 
 def test_nor_is_an_unknown_method(project: Path) -> None:
-    result = fedshift(project, "run", "zzz", "--data", "digits")
+    result = fedshift(project, "train", "zzz", "--data", "digits")
     refused(result, "unknown method 'zzz'", "fedshift list methods")
     assert "scaffold" not in result.output
     assert nearest("x", map(str, range(40))) == "Valid: 0, 1, 10, 11 and 36 others."

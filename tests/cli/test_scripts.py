@@ -89,9 +89,9 @@ def test_names_with_titles() -> None:
     ("typed", "expected"),
     [
         ("run hfedf/ph", {"hfedf/photo"}),
-        ("run fedav", {"fedavg"}),
-        ("run fedavg --data dig", {"digits", "digits_dg"} & {*names("datasets")}),
-        ("run fedavg --data digits --target i", {"ink"}),
+        ("train fedav", {"fedavg"}),
+        ("train fedavg --data dig", {"digits", "digits_dg"} & {*names("datasets")}),
+        ("train fedavg --data digits --target i", {"ink"}),
         ("table demo_t", {"demo_tuned"}),
         ("new metr", {"metric"}),
     ],

@@ -23,7 +23,7 @@ from tests.verbs import done, refused
 from tests.verbs import fedshift as called
 
 SETTINGS = ["--protocol", "digits", "--set", "local.lr=0.1", "--set", "local.epochs=1"]
-ASKED = ["run", "fedbn", "--data", "digits", "--target", "ink", "--rounds", "3", *SETTINGS]
+ASKED = ["train", "fedbn", "--data", "digits", "--target", "ink", "--rounds", "3", *SETTINGS]
 DECLARED = """\
 title: "The same"
 protocol: digits
@@ -96,20 +96,21 @@ def test_planned_runs_stop_by_ctrl_c_with_a_checkpoint(project: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "parts"),
     [
-        (["fedavg"], ["is a method", "fedshift run fedavg --data digits"]),
-        (["fedavg", "--rounds", "3"], ["--rounds", "needs --data"]),
-        (["fedavg", "--data", "digits", "--target", "mnist"], ["unknown domain of digits 'mnist'"]),
-        (["fedavg", "--data", "digits", "--set", "lr"], ["--set lr", "has no '='"]),
-        (["fedavg", "--data", "digits", "--set", "lr=0.1"], ["unknown key 'lr'", "Did you mean 'local.lr'?"]),
-        (["demo", "--data", "digits"], ["unknown method 'demo'"]),
-        (["fedavg", "--data", "digits", "--", "-n"], ["for Snakemake"]),
-        (["fedavg", "--data", "digits", "--profile", "slurm"], ["--profile is for Snakemake"]),
-        (["demo", "--device", "cuda", "--threads", "8"], ["--device, --threads: of one run", "needs --data"]),
-        (["fedavg", "--data", "vlcs"], ["Then: fedshift fetch vlcs"]),
+        (["run", "fedavg"], ["is a method", "fedshift train fedavg --data digits"]),
+        (["train", "demo", "--data", "digits"], ["is an experiment", "fedshift run demo"]),
+        (["train", "fedavg", "--rounds", "3"], ["Missing option '--data'", "fedshift train --help"]),
+        (["train", "fedavg", "--data", "digits", "--target", "mnist"], ["unknown domain of digits 'mnist'"]),
+        (["train", "fedavg", "--data", "digits", "--set", "lr"], ["--set lr", "has no '='"]),
+        (
+            ["train", "fedavg", "--data", "digits", "--set", "lr=0.1"],
+            ["unknown key 'lr'", "Did you mean 'local.lr'?"],
+        ),
+        (["run", "demo", "--device", "cuda"], ["No such option '--device'", "fedshift run --help"]),
+        (["train", "fedavg", "--data", "vlcs"], ["Then: fedshift fetch vlcs"]),
     ],
 )
 def test_mistakes_are_refused(project: Path, arguments: list[str], parts: list[str]) -> None:
-    refused(called(project, "run", *arguments), *parts)
+    refused(called(project, *arguments), *parts)
 
 
 def test_what_the_environment_says_of_devices_and_profiles_refuses_nothing(
@@ -118,7 +119,7 @@ def test_what_the_environment_says_of_devices_and_profiles_refuses_nothing(
     monkeypatch.setenv("FEDSHIFT_DEVICE", "cpu")
     monkeypatch.setenv("SNAKEMAKE_PROFILE", "slurm")
     refused(
-        called(project, "run", "fedavg", "--data", "digits", "--rounds", "1", "--target", "mnist"),
+        called(project, "train", "fedavg", "--data", "digits", "--rounds", "1", "--target", "mnist"),
         "unknown domain",
     )
     refused(called(project, "run", "nothing"), "unknown experiment 'nothing'")
@@ -127,13 +128,13 @@ def test_what_the_environment_says_of_devices_and_profiles_refuses_nothing(
 def test_a_loss_that_is_not_finite_is_said_with_the_first_round(project: Path) -> None:
     """Nothing was: the run is finished, and shows the accuracy of the untrained model."""
     wild = ["--set", "local.lr=1.0e+30", "--set", "local.epochs=1", "--protocol", "digits", "--rounds", "1"]
-    output = done(called(project, "run", "fedavg", "--data", "digits", "--target", "ink", *wild))
+    output = done(called(project, "train", "fedavg", "--data", "digits", "--target", "ink", *wild))
     assert "warning: the loss is not finite from round 1 on" in output and "local.lr" in output
 
 
 def test_a_tree_of_the_users_own_is_fetched_decoded_and_divided(project: Path, tmp_path: Path) -> None:
     tree = plant(tmp_path / "my clinics", ("a", "b", "c"), ("ill", "well"), each=12)
-    asked = ["run", "fedavg", "--data", f"folder:{tree}", "--target", "b", "--rounds", "1"]
+    asked = ["train", "fedavg", "--data", f"folder:{tree}", "--target", "b", "--rounds", "1"]
     output = done(called(project, *asked))
     (run,) = Workspace(project).runs()
     assert run.summary() and "held out b" in output and "licence: the user's" in output
@@ -149,5 +150,5 @@ def test_a_tree_of_the_users_own_is_fetched_decoded_and_divided(project: Path, t
     done(called(project, "prepare", "folder", "--release", "my-clinics", "--px", decoded.name.split("-")[0]))
     refused(called(project, *asked), "was trained on other images", "fedshift gc --delete")
     other = plant(tmp_path / "elsewhere" / "my clinics", ("a", "b"), ("ill", "well"), each=12)
-    asked = ["run", "fedavg", "--data", f"folder:{other}", "--target", "a", "--rounds", "1"]
+    asked = ["train", "fedavg", "--data", f"folder:{other}", "--target", "a", "--rounds", "1"]
     refused(called(project, *asked), "exists already and is not")

@@ -109,7 +109,7 @@ def test_from_the_tree_to_a_trained_model(project: Path, tree: Path) -> None:
     plan = project / done(fedshift(project, "plan", "mine", "--print", "path")).strip()
     done(fedshift(project, "partition", "--plan", str(plan)))
     (run,) = planfile.runs(plan)
-    done(fedshift(project, "train", "--plan", str(plan), run.digest))
+    done(fedshift(project, "train-pack", "--plan", str(plan), run.digest))
     summary = json.loads((project / run.directory / "summary.json").read_text())
     assert summary["classes"] == ["Bäume", "cat", "red car"] and summary["target"] == "Über Nacht"
     assert [(one["domains"], one["train"] + one["val"] + one["test"]) for one in summary["clients"]] == [(["day"], 11), (["dusk"], 5)]  # fmt: skip

@@ -37,7 +37,7 @@ def trained(digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     declare(root)
     path = root / done(fedshift(root, "plan", "tiny", "--print", "path")).strip()
     done(fedshift(root, "partition", "--plan", str(path)))
-    done(fedshift(root, "train", *(run.digest for run in planfile.runs(path)), "--plan", str(path)))
+    done(fedshift(root, "train-pack", *(run.digest for run in planfile.runs(path)), "--plan", str(path)))
     return root
 
 

@@ -128,13 +128,13 @@ def test_an_experiment_by_the_verbs(project: Path) -> None:
     path = project / done(fedshift(project, "plan", "tiny", "--print", "path")).strip()
     fdse, fedbn = (next(run for run in planfile.runs(path) if run.method == name) for name in ("fdse", "fedbn"))  # fmt: skip
     done(fedshift(project, "partition", "--plan", str(path)))
-    done(fedshift(project, "train", fdse.digest, "--plan", str(path)))
+    done(fedshift(project, "train-pack", fdse.digest, "--plan", str(path)))
     adapt = ["evaluate", "tiny", "--plan", str(path)]
     shown = done(fedshift(project, *adapt))
     assert f"not finished: {fedbn.directory}" in shown and "fdse-adapted: 1 of 1 runs" in shown
     (result,) = (project / fdse.directory / "evaluated").glob("*.parquet")
     assert "2 of 4 runs" in done(fedshift(project, "collect", "tiny", "--plan", str(path)))
-    done(fedshift(project, "train", fedbn.digest, "--plan", str(path)))
+    done(fedshift(project, "train-pack", fedbn.digest, "--plan", str(path)))
     before = result.stat().st_mtime_ns
     for partition in (project / "data" / "partitions").rglob("*.parquet"):
         partition.unlink()  # made anew

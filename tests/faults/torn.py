@@ -80,7 +80,7 @@ def tear_checkpoint(scene: Scene) -> None:
             raise Missed
         checkpoint = run / "checkpoint.safetensors"
         tear(scene, checkpoint)
-        refused = scene.fedshift("train", "--plan", str(scene.plan), run.name)
+        refused = scene.fedshift("train-pack", "--plan", str(scene.plan), run.name)
         assert "checkpoint.safetensors" in refused and "Delete it" in refused, refused
         checkpoint.unlink()
         scene.anew.add(run)

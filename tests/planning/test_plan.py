@@ -91,7 +91,7 @@ def test_a_plan_keeps_its_request_and_its_runs_whatever_is_edited(
     assert planfile.request(workspace, path) == request
     assert planfile.runs(path) == before
     told = CliRunner().invoke(
-        main, ["--root", str(workspace.root), "train", "--plan", str(path), "--pack", before[0].pack]
+        main, ["--root", str(workspace.root), "train-pack", "--plan", str(path), "--pack", before[0].pack]
     )
     assert told.exit_code == 1 and "older" not in told.output
     assert (

@@ -93,7 +93,7 @@ def train(project: Path, name: str, experiment: dict[str, object]) -> list[Run]:
     runs = planfile.runs(path)
     done(fedshift(project, "partition", "--plan", str(path)))
     digests = [run.digest for run in runs]
-    done(fedshift(project, "train", "--plan", str(path), "--checkpoint-seconds", "0", *digests))
+    done(fedshift(project, "train-pack", "--plan", str(path), "--checkpoint-seconds", "0", *digests))
     return runs
 
 

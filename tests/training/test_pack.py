@@ -142,7 +142,17 @@ def test_ctrl_c_while_torch_is_imported_is_no_failure_of_the_run(project: Path, 
     hook = tmp_path / "hook"
     hook.mkdir()
     (hook / "sitecustomize.py").write_text(SWALLOWS)
-    command = ["-m", "fedshift", "--root", str(project), "train", "--plan", str(path), "--pack", run.pack]
+    command = [
+        "-m",
+        "fedshift",
+        "--root",
+        str(project),
+        "train-pack",
+        "--plan",
+        str(path),
+        "--pack",
+        run.pack,
+    ]
     environment = os.environ | {"PYTHONPATH": str(hook)}
     ended = subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True)
     assert ended.returncode == 1 and "Aborted!" in ended.stderr, ended

@@ -28,5 +28,5 @@ rule train:
     shell:
         # exec: without it the shell dies at SIGTERM and takes a checkpoint that is being written with it.
         # The plan is the one that FEDSHIFT_PLAN names.
-        "exec python -m fedshift train --pack {wildcards.pack} --threads {threads} "
+        "exec python -m fedshift train-pack --pack {wildcards.pack} --threads {threads} "
         "--parallel {resources.runs} > {log:q} 2>&1"

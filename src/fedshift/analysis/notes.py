@@ -101,11 +101,7 @@ def _of_tables(collected: Collected, finished: pd.DataFrame) -> Iterator[str]:
         yield f"id, ALL, AVG: of the clients' validation images, as the partition has no test part{rows}."
     rules = dict.fromkeys(rule for table in tables for rule in table.select)
     yield from (f"select = {rule}: {RULES[rule]}." for rule in rules)
-    if collected.missing:
-        yield (
-            f"{len(collected.missing)} of {len(collected.runs)} runs are not finished: seeds that lack one "
-            "are left out; k/n marks a cell with k of its n seeds."
-        )
+    yield from unfinished_note(collected)
 
 
 def _of_runs(collected: Collected, finished: pd.DataFrame) -> Iterator[str]:
@@ -151,14 +147,7 @@ def _of_runs(collected: Collected, finished: pd.DataFrame) -> Iterator[str]:
                 f"{_by_method(alike, alike['images'].str[:8])}."
             )
     yield from archived_note(runs)
-    changed = runs[(runs["code"] != "") & (runs["code"] != runs["installed"])]
-    if len(changed):
-        each = changed["method"].value_counts(sort=False).items()
-        counts = ", ".join(f"{method} ({n})" for method, n in each)
-        yield (
-            f"The file of the method or model has changed since {len(changed)} of {len(runs)} runs were "
-            f"trained: {counts}. To train them again: fedshift plan --retrain-changed."
-        )
+    yield from changed_note(runs)
 
 
 def _first(words: list[str], separator: str = ", ") -> str:
@@ -183,3 +172,32 @@ def archived_note(runs: pd.DataFrame) -> list[str]:
     machines = "; ".join(f"{name} ({count})" for name, count in Counter(archived["hardware"]).items())
     text = f"{len(archived)} of {len(runs)} runs, by {machines}"
     return [f"{MARK} From the archive (results-archive/), not trained here: {text}."]
+
+
+def unfinished_note(collected: Collected) -> list[str]:
+    """How many runs are not finished."""
+    if not collected.missing:
+        return []
+    counted = f"{len(collected.missing)} of {len(collected.runs)}"
+    return [
+        f"{counted} runs are not finished: seeds that lack one are left out; k/n marks a cell with k of its "
+        "n seeds."
+    ]
+
+
+def changed_note(runs: pd.DataFrame) -> list[str]:
+    """Which finished runs another version of their method's or model's file trained."""
+    changed = runs[(runs["code"] != "") & (runs["code"] != runs["installed"])]
+    if changed.empty:
+        return []
+    counts = ", ".join(f"{method} ({n})" for method, n in changed["method"].value_counts(sort=False).items())
+    return [
+        f"The file of the method or model has changed since {len(changed)} of {len(runs)} runs were "
+        f"trained: {counts}. To train them again: fedshift plan --retrain-changed."
+    ]
+
+
+def urgent(collected: Collected) -> list[str]:
+    """The notes that a terminal shows unasked."""
+    runs = collected.runs[(collected.runs["state"] == "finished") & collected.runs["adaptation"].isna()]
+    return [*unfinished_note(collected), *archived_note(runs), *changed_note(runs)]

@@ -4,7 +4,7 @@ numbers as text, footnotes; Markdown, CSV, and the templates of HTML pages.
 
 import functools
 import itertools
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -75,6 +75,7 @@ FEWER = "†"  # next to a mean over fewer values than its neighbours'
 REMARK = "‡"  # next to a published number that is not taken as it is
 CLIENTS = "¶"  # next to a value of fewer clients than take part
 MARK = "§"  # next to a mean of which a run or more are archived
+MARKS = FEWER + REMARK + CLIENTS + MARK
 FOOTNOTES = {
     "differs": "Orientation: the paper's number for another experiment than the row's, so no difference is "
     "shown: {}.",
@@ -263,12 +264,51 @@ def markdown(
     return "\n\n".join([*parts, "\n".join(f"- {note}" for note in notes)]) + "\n"
 
 
+def terminal(tables: Sequence[Block], width: int) -> str:
+    """The tables as plain text of at most `width` columns. Methods and columns without a result of ours are
+    left out; a wide table is continued below itself.
+    """
+    parts, absent = [], dict[str, None]()
+    for title, grids in tables:
+        parts.append(title)
+        for block in grids:
+            rows, without = _split(block)
+            absent |= dict.fromkeys(method for method, _ in without)
+            full = [k for k in range(len(block.columns)) if any(_has(entries[k]) for _, entries in rows)]
+            if not full:
+                continue
+            parts += [block.caption] if block.caption else []
+            columns = [block.columns[k] for k in full]
+            rows = [(method, [entries[k] for k in full]) for method, entries in rows]
+            parts += ["\n".join(lines) for lines in _chunks(_table(Grid("", columns, rows)), width)]
+    shown = {method for _, grids in tables for block in grids for method, _ in _split(block)[0]}
+    if left := [method for method in absent if method not in shown]:
+        parts.append(f"No finished runs: {', '.join(left)}.")
+    return "\n\n".join(parts)
+
+
+def _chunks(lines: list[list[str]], width: int) -> Iterator[list[str]]:
+    """Aligned lines of text, the first column repeated where the others do not fit side by side."""
+    padded = [[text.ljust(max(map(len, lined))) for text in lined] for lined in zip(*lines, strict=True)]
+    first, begin = padded[0], 1
+    while begin < len(padded):
+        end, used = begin, len(first[0])
+        while end < len(padded) and (end == begin or used + 2 + len(padded[end][0]) <= width):
+            used, end = used + 2 + len(padded[end][0]), end + 1
+        yield ["  ".join(texts).rstrip() for texts in zip(first, *padded[begin:end], strict=True)]
+        begin = end
+
+
+def _has(entry: Entry) -> bool:
+    """Whether a cell has a result of ours."""
+    return bool(entry.ours) and not entry.ours.startswith(MISSING)
+
+
 def _split(block: Grid[Entry]) -> list[list[tuple[str, list[Entry]]]]:
     """The rows with a number of ours, and those without."""
     parts: list[list[tuple[str, list[Entry]]]] = [[], []]
     for row in block.rows:
-        lacking = all(not entry.ours or entry.ours.startswith(MISSING) for entry in row[1])
-        parts[lacking].append(row)
+        parts[not any(map(_has, row[1]))].append(row)
     return parts
 
 
@@ -285,14 +325,20 @@ BELOW = {"paper": "paper", "difference": "paper", "verdict": "verdict", "orienta
 # lines below a method's own -> each is there where one of the method's entries has this
 
 
-def _lines(block: Grid[Entry]) -> str:
-    """A grid as Markdown: a line for ours, one for the paper's, one for the difference."""
+def _table(block: Grid[Entry]) -> list[list[str]]:
+    """A grid as lines of text: headings, then of each method ours, the published value, their difference."""
     lines = [["method", *(" ".join(column) for column in block.columns)]]
     for method, entries in block.rows:
         lines.append([method, *(entry.ours for entry in entries)])
         for name, where in BELOW.items():
             if any(getattr(entry, where) for entry in entries):
                 lines.append([f"· {name}", *(getattr(entry, name) for entry in entries)])
+    return lines
+
+
+def _lines(block: Grid[Entry]) -> str:
+    """A grid as Markdown."""
+    lines = _table(block)
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
     return piped([[line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])] for line in lines], rule)

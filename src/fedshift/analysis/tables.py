@@ -22,8 +22,13 @@ def write(workspace: Workspace, collected: Collected) -> Path:
     """Write every table of the experiment as <name>.csv and <name>.md, and all of them as table.{csv,md};
     return that stem.
 
-    The comparisons that the experiment tests stand below the tables, and in claims.csv.
+    The comparisons that the experiment tests are below the tables, and in claims.csv.
     """
+    return write_page(workspace, collected)[0]
+
+
+def write_page(workspace: Workspace, collected: Collected) -> tuple[Path, dict[str, Any]]:
+    """As `write`; also return the page's parameters (`shown`)."""
     folder, tables = workspace.tables(collected.experiment.name), judged(workspace, collected)
     compared, below = verdicts(workspace, collected), notes(collected)
     page = shown(workspace, collected.experiment, tables, compared, below)
@@ -35,7 +40,7 @@ def write(workspace: Workspace, collected: Collected) -> Path:
     together = [table.assign(**{TABLE: name}) for name, table in tables.items()]
     write_text(folder / "table.csv", csv(pd.concat(together)) if together else "")
     write_text(folder / "table.md", markdown(title=collected.experiment.title, **page))
-    return folder / "table"
+    return folder / "table", page
 
 
 def shown(
@@ -56,6 +61,12 @@ def shown(
         "groups": words.sentence_lines(workspace, compared),
         "notes": [*footnotes(every), *words.footnotes(compared), *below],
     }
+
+
+def long(stem: Path) -> pd.DataFrame:
+    """The cells of all tables that `write` wrote, a row each."""
+    file = stem.with_suffix(".csv")
+    return pd.read_csv(file) if file.stat().st_size > 1 else pd.DataFrame()
 
 
 def with_metrics(workspace: Workspace, collected: Collected, metrics: list[str]) -> str:

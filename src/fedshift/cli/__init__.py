@@ -1,10 +1,11 @@
-"""The command line: one verb for each step on the way of the data, imported only when it is called."""
+"""The command line. Each command is imported when it is called."""
 
 import importlib
 import io
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -13,54 +14,52 @@ from fedshift.common.version import __version__
 
 GROUPS = {
     "Train": {
-        "run": "Make all results of one experiment with Snakemake, or train one run of a method.",
-        "compare": "Train methods alike on one data set, your own too; ends with their table.",
-        "plan": "Expand experiments to runs: what there is to do and what it costs.",
-        "status": "Count finished, running, failed, interrupted and missing runs.",
-        "reproduce": "Train an archived run again and compare it with the archive.",
+        "run": "Run an experiment: train its runs, build its tables, figures and report.",
+        "train": "Train one method on one data set, in this process.",
+        "compare": "Compare methods on one data set, for example your own images.",
+        "plan": "Show the runs of experiments, what is left to do and what it costs.",
+        "status": "Count finished, archived, running, failed and missing runs.",
     },
-    "Look at results": {
-        "table": "Write an experiment's tables.",
+    "Results": {
+        "table": "Show and write an experiment's tables.",
+        "rank": "Rank methods across data sets and held-out domains.",
         "figure": "Plot an experiment's figures.",
-        "rank": "Rank methods across (data set, held-out domain) blocks.",
-        "report": "Write tables, curves, costs and provenance of experiments as one offline page.",
-        "scorecard": "Count published numbers, comparisons and sentences by verdict, for every paper.",
-        "export": "Write an experiment's tables as LaTeX.",
-        "evaluate": "Compute from the saved weights of finished runs: confusions, scores, features ..",
+        "report": "Write one offline HTML page about experiments.",
     },
-    "Use a trained network": {
-        "predict": "Predict the classes of new images with the trained network of a run.",
-        "export-model": "Export the trained network of a run: TorchScript, ONNX or safetensors.",
+    "Trained networks": {
+        "predict": "Predict the classes of new images with the network of a run.",
+        "export-model": "Export the network of a run to TorchScript, ONNX or safetensors.",
     },
-    "Images and definitions": {
-        "list": "List what there is: methods, models, data sets, metrics, experiments and more.",
-        "fetch": "Get raw images or published weights, or say where to get them.",
-        "new": "Write a method, data set, experiment, metric or figure to start from, with its test.",
-        "tune": "Choose an experiment's settings by validation, from the runs of its tuning.",
-        "doctor": "Check this machine, its cluster, images and weights; say what to do.",
-    },
-    "Share and store": {
-        "archive": "Save in git what finished runs measured, check it, or compare runs with it.",
-        "pull": "Get finished results from the DVC remote, so that nothing is trained again.",
-        "track": "Publish runs in MLflow, once or while they are trained.",
-        "gc": "Find, and delete on request, runs that no experiment needs any more.",
+    "Set-up": {
+        "list": "List methods, models, data sets, metrics, experiments and more.",
+        "fetch": "Get raw images or pretrained weights, or show where to get them.",
+        "new": "Write a skeleton of a method, data set, metric and more, with its test.",
+        "doctor": "Check this machine, its cluster, images and weights.",
     },
 }
-STEPS = {  # of the workflow; people rarely call them
+MORE = {
+    "scorecard": "Count published numbers and claims by verdict, for every paper.",
+    "evaluate": "Compute confusions, scores or features from the saved weights of runs.",
+    "reproduce": "Train an archived run again and compare it with the archive.",
+    "tune": "Choose an experiment's settings by validation, from the runs of its tuning.",
+    "archive": "Store in git what finished runs measured, check it, or compare with it.",
+    "pull": "Get finished results from the DVC remote.",
+    "track": "Publish runs in MLflow, once or during training.",
+    "gc": "Find, and delete on request, runs that no experiment needs.",
+}
+STEPS = {  # called by the workflow
     "verify": "Check raw images against their manifest.",
     "prepare": "Decode raw images once into a memory map.",
-    "partition": "Give every sample to a client, and to train, validation or test.",
-    "train": "Train planned runs, each once.",
+    "partition": "Assign every image to a client, and to training, validation or test.",
+    "train-pack": "Train planned runs, each once.",
     "collect": "Gather the metrics of an experiment's runs.",
 }
-VERBS = {name: text for group in (*GROUPS.values(), STEPS) for name, text in group.items()}
-MODULES = dict.fromkeys(("table", "rank", "export", "figure", "report"), "results") | {
-    "export-model": "predict"
-}
+VERBS = {name: text for group in (*GROUPS.values(), MORE, STEPS) for name, text in group.items()}
+MODULES = dict.fromkeys(("table", "rank", "figure", "report"), "results") | {"export-model": "predict"}
 
 
 class Verbs(click.Group):
-    """Lists its verbs without importing them; shows mistakes of the user without a traceback."""
+    """Lists commands without importing them; reports errors of the user without a traceback."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(VERBS)
@@ -68,8 +67,9 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
             return None
-        name = cmd_name.replace("-", "_") if cmd_name in MODULES else "command"
-        module = importlib.import_module(f"fedshift.cli.{MODULES.get(cmd_name, cmd_name)}")
+        python = cmd_name.replace("-", "_")
+        name = python if cmd_name in MODULES else "command"
+        module = importlib.import_module(f"fedshift.cli.{MODULES.get(cmd_name, python)}")
         command: click.Command = getattr(module, name)
         return command
 
@@ -84,16 +84,33 @@ class Verbs(click.Group):
         for title, commands in GROUPS.items():
             with formatter.section(title):
                 formatter.write_dl(list(commands.items()))
-        with formatter.section("Steps of the workflow"):
-            formatter.write_text(", ".join(STEPS))
+        for title, commands in (("More", MORE), ("Steps of the workflow", STEPS)):
+            with formatter.section(title):
+                formatter.write_text(", ".join(commands))
+
+    def main(self, *args: Any, standalone_mode: bool = True, **options: Any) -> Any:  # type: ignore[override]
+        """As click does, with its errors in the form of ours."""
+        if not standalone_mode:
+            return super().main(*args, standalone_mode=False, **options)
+        try:
+            sys.exit(super().main(*args, standalone_mode=False, **options) or 0)
+        except click.ClickException as error:
+            path = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else ""
+            click.echo(f"error: {error.format_message()}", err=True)
+            if path:
+                click.echo(f"  See: {path} --help", err=True)
+            sys.exit(error.exit_code)
+        except click.Abort:
+            click.echo("Aborted.", err=True)
+            sys.exit(1)
 
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
         except FedshiftError as error:
             if not ctx.obj.reference.is_dir():
-                where = f"{ctx.obj.root.absolute()} is no checkout of fedshift"
-                click.echo(f"error: {where}: cd to one, or fedshift --root CHECKOUT VERB.", err=True)
+                where = f"{ctx.obj.root.absolute()} is not a checkout of fedshift"
+                click.echo(f"error: {where}: cd to one, or fedshift --root CHECKOUT COMMAND.", err=True)
             click.echo(f"error: {error}", err=True)
             ctx.exit(2)
         except OSError as error:
@@ -109,13 +126,12 @@ class Verbs(click.Group):
 @click.option(
     "--root",
     type=click.Path(path_type=Path, file_okay=False, exists=True),
-    help="The project folder, a checkout of fedshift.  [default: the present folder, or the first above it "
-    "that is one]",
+    help="Project folder, a checkout of fedshift.  [default: this folder, or the nearest parent that is one]",
 )
 @click.version_option(__version__, prog_name="fedshift")
 @click.pass_context
 def main(ctx: click.Context, root: Path | None) -> None:
-    """Federated learning under domain shift: published experiments beside their printed numbers."""
+    """Federated learning under domain shift: published experiments, rerun and compared."""
     from fedshift.common import registry
     from fedshift.common.processes import spare_home
     from fedshift.storage.workspace import Workspace, project_folder

@@ -1,6 +1,7 @@
-"""The verbs that show collected results: table, rank, export, figure, report."""
+"""The commands that show collected results: table, rank, figure, report."""
 
 import contextlib
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,8 +11,10 @@ import click
 from fedshift.analysis import latex, tables
 from fedshift.analysis.collect import NothingFinished, collect
 from fedshift.analysis.collected import Collected, is_there, lacking, read
+from fedshift.analysis.notes import urgent
+from fedshift.analysis.page import MARKS, terminal
 from fedshift.archive import store
-from fedshift.cli._options import experiment_argument, experiments_argument
+from fedshift.cli._options import experiment_argument, experiments_argument, json_option
 from fedshift.cli.plan import read_request
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.column import column, quantity
@@ -86,20 +89,39 @@ def _is_current(workspace: Workspace, name: str) -> bool:
     return not lacking(workspace, name) and not written_since
 
 
-@click.command("table")
+@click.command(
+    "table",
+    epilog="Examples: fedshift table hfedf/precision_photo; fedshift table demo --metric ece.ood; "
+    "fedshift table hfedf/table2 --latex --published",
+)
 @experiment_argument
 @click.option(
     "--metric",
     "metrics",
     multiple=True,
     metavar="METRIC.AGGREGATION",
-    help="Only print the tables, with this in place of their metrics: ece.ood, worst_class.pooled, "
-    "accuracy.std (see fedshift list metrics).",
+    help="Only print the tables, with this metric: ece.ood, worst_class.pooled, accuracy.std "
+    "(see fedshift list metrics).",
 )
+@click.option(
+    "--notes", is_flag=True, help="Print the whole page: all rows, verdicts, comparisons and notes."
+)
+@click.option("--latex", "as_latex", is_flag=True, help="Write LaTeX (booktabs, siunitx) instead.")
+@click.option("--published", is_flag=True, help="With --latex: also the published value and the verdict.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="With --latex: output folder.  [default: results/export/EXPERIMENT]",
+)
+@json_option
 @click.pass_obj
-def table(workspace: Workspace, experiment: str, metrics: tuple[str, ...]) -> None:
-    """Write the tables of EXPERIMENT below results/tables/, ours beside the published values, and print
-    them. In a fresh clone they are made of the archive (docs/archive.md).
+def table(
+    workspace: Workspace, experiment: str, metrics: tuple[str, ...], notes: bool, as_latex: bool,
+    published: bool, out: Path | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Show EXPERIMENT's tables, ours next to the published values, and write them below results/tables/.
+    Methods without a finished run are left out on the screen. Archived runs count, so a fresh clone shows
+    tables without training.
     """
     for metric in metrics:
         if column(metric, "--metric").relative:
@@ -110,11 +132,26 @@ def table(workspace: Workspace, experiment: str, metrics: tuple[str, ...]) -> No
         click.echo(tables.with_metrics(workspace, collected, list(metrics)))
         return
     if not collected.experiment.tables:
-        hint = f"experiments/{experiment}.yaml declares no `tables`: docs/add-an-experiment.md says how."
-        click.echo(hint, err=True)
-    stem = tables.write(workspace, collected)
-    click.echo(stem.with_suffix(".md").read_text(encoding="utf-8"))
-    click.echo(stem.with_suffix(".md"))
+        where, hint = f"experiments/{experiment}.yaml", "docs/write-an-experiment.md shows how to add one."
+        if as_latex:
+            raise FedshiftError(where, "declares no `tables`", hint)
+        click.echo(f"{where} declares no `tables`: {hint}", err=True)
+    if as_latex:
+        for path in latex.write(workspace, collected, out or workspace.exported(experiment), published):
+            click.echo(path)
+        return
+    stem, page = tables.write_page(workspace, collected)
+    if as_json:
+        click.echo(tables.long(stem).to_json(orient="records", indent=1, force_ascii=False))
+    elif notes:
+        click.echo(stem.with_suffix(".md").read_text(encoding="utf-8"))
+    else:
+        width = shutil.get_terminal_size((110, 24)).columns
+        click.echo(f"{collected.experiment.title}\n\n{terminal(page['tables'], width)}\n")
+        compared = f", {len(page['claims'])} comparisons" if page["claims"] else ""
+        marked = [note for note in page["notes"] if note[0] in MARKS]
+        click.echo("\n".join(dict.fromkeys([*marked, *urgent(collected)])))
+        click.echo(f"All {len(page['notes'])} notes{compared}: --notes, or {stem.with_suffix('.md')}")
 
 
 @click.command("rank")
@@ -139,30 +176,6 @@ def rank(workspace: Workspace, experiments: tuple[str, ...], metric: str, agains
     stem = ranking.write(workspace.tables(experiments[0]), result, metric)
     click.echo(stem.with_suffix(".md").read_text(encoding="utf-8"))
     click.echo(stem.with_suffix(".csv"))
-
-
-@click.command("export")
-@experiment_argument
-@click.option("--printed", is_flag=True, help="Add the published value and the verdict below each number.")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Output folder; default: results/export/EXPERIMENT.",
-)
-@click.pass_obj
-def export(workspace: Workspace, experiment: str, printed: bool, out: Path | None) -> None:
-    """Write the tables of EXPERIMENT as LaTeX (booktabs, siunitx, graphicx): the best of a column bold, the
-    second underlined.
-
-    \b
-    fedshift export hfedf/table2 --printed
-    """
-    collected = collected_or_archived(workspace, experiment)
-    if not collected.experiment.tables:
-        cure = "See docs/add-an-experiment.md."
-        raise FedshiftError(f"experiments/{experiment}.yaml", "declares no `tables` to export", cure)
-    for path in latex.write(workspace, collected, out or workspace.exported(experiment), printed):
-        click.echo(path)
 
 
 @click.command("figure")

@@ -1,155 +1,101 @@
-"""`fedshift train`: train planned runs, each once."""
+"""`fedshift train`: train one method on one data set, in this process."""
 
-import json
 import logging
-import subprocess
 import sys
-from pathlib import Path
-from typing import Literal
+from typing import Any
 
 import click
 
-from fedshift.cli._options import device_option, threads_option, unchanged
-from fedshift.common.errors import FedshiftError, unknown
-from fedshift.planning import planfile
-from fedshift.planning.cluster import acquit, blame, blaming
-from fedshift.planning.planfile import Run
-from fedshift.storage.rundir import State
+from fedshift.cli._options import complete, device_option, experiments, parsed, registered, threads_option
+from fedshift.common.errors import FedshiftError
+from fedshift.common.registry import get, names
 from fedshift.storage.workspace import Workspace
-from fedshift.training.pack import at_once, claim, in_turn, interruptible, whole
 
-log = logging.getLogger("fedshift.train")
-PROGRAM = [sys.executable, "-m", "fedshift", "--root"]
+STOPPED = 130  # as a shell reports Ctrl-C
 
 
-@click.command
-@click.argument("digests", metavar="[DIGEST]...", nargs=-1)
+def _domains(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
+    """The domains of the data set that `--data` names."""
+    dataset = str(context.params.get("data") or "").partition(":")[0]
+    known: tuple[str, ...] = get("datasets", dataset).domains if dataset in names("datasets") else ()
+    return [name for name in known if name.startswith(begun)]
+
+
+@click.command(
+    epilog="Example: fedshift train fedavg --data digits --target ink --rounds 3 --set local.lr=0.1"
+)
+@click.argument("method", metavar="METHOD", shell_complete=complete(registered("methods")))
 @click.option(
-    "--plan",
-    "path",
-    type=click.Path(path_type=Path, dir_okay=False),
-    envvar="FEDSHIFT_PLAN",
+    "--data",
     required=True,
-    help="The plan's file.",
+    metavar="DATASET[:RELEASE]",
+    shell_complete=complete(registered("datasets")),
+    help="Data set: digits, pacs:hfedf, folder:PATH.",
 )
-@click.option("--pack", help="Train the runs of this pack, and write its stamp.")
+@click.option("--target", metavar="DOMAIN", shell_complete=_domains, help="Held-out domain.  [default: none]")
+@click.option("--seed", type=click.IntRange(min=0), help="Random seed.  [default: 0]")
+@click.option("--rounds", type=click.IntRange(min=0), help="Communication rounds.  [default: the protocol's]")
+@click.option("--protocol", metavar="NAME", help="A file below reference/protocols.  [default: unified]")
 @click.option(
-    "--parallel", type=click.IntRange(min=1), default=1, show_default=True, help="Runs to train at once."
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Any setting of a run, by its dotted key (method.params.mu=0.1): docs/settings.md.",
 )
-@threads_option
 @device_option
-@click.option(
-    "--checkpoint-seconds",
-    type=click.FloatRange(min=0),
-    default=30.0,
-    envvar="FEDSHIFT_CHECKPOINT_SECONDS",
-    show_default=True,
-    help="Least time between checkpoints.",
-)
+@threads_option
 @click.pass_obj
-@interruptible(log.warning)
 def command(
-    workspace: Workspace,
-    digests: tuple[str, ...],
-    path: Path,
-    pack: str | None,
-    parallel: int,
-    threads: int,
-    device: str,
-    checkpoint_seconds: float,
-) -> None:
-    """Train runs of a plan: those of --pack, or those named by their digests (a prefix will do).
+    workspace: Workspace, /, method: str, data: str, settings: tuple[str, ...], device: str, threads: int,
+    **options: Any,
+) -> None:  # fmt: skip
+    """Train METHOD once, on one data set. Images are fetched if possible, decoded and partitioned first.
 
-    A finished run is skipped, an interrupted one goes on from its checkpoint, and one that fails leaves the
-    others alone. Partitions that are absent are made first. A pack leaves out runs that failed for good
-    (fedshift plan --retry-failed). Ctrl-C stops at the end of the round, as SIGTERM does; the second at once.
-    Exits with 1 where a run failed and trying again can help.
+    Ctrl-C stops at the end of the round; the same command resumes. The run has the same id and folder as in
+    an experiment with these settings.
     """
-    runs = _named(path, pack, digests)
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stdout
-    )
-    threads_a_run = max(1, threads // parallel)
-    directories = {run: workspace.run_at(run.directory) for run in runs}
-    todo = [run for run, directory in directories.items() if directory.outcome() is not State.FINISHED]
-    if pack:
-        todo = [run for run in todo if not directories[run].failed_for_good]
+    import numpy as np
 
-    def in_this_process(run: Run) -> None:
-        graph = planfile.load(path).request.get("graph", "off")
-        _train(workspace, run, threads_a_run, device, checkpoint_seconds, graph)
+    from fedshift.api import run as train
+    from fedshift.experiments.declare import PROTOCOL
+    from fedshift.experiments.protocols import protocol
+    from fedshift.training.pack import interruptible
 
-    def in_its_own_process(run: Run) -> list[str]:
-        options = f"--threads {threads_a_run} --device {device} --checkpoint-seconds {checkpoint_seconds}"
-        return [*PROGRAM, str(workspace.root), "train", run.digest, "--plan", str(path), *options.split()]
-
-    with blaming(workspace, runs[0].pack):
-        _divide(workspace, path, todo)
-        if todo and device != "cpu":
-            with whole():
-                from fedshift.training.device import gpus  # torch: a pack of finished runs needs none
-
-            claim(device, gpus())
-        if parallel == 1 or len(todo) < 2:
-            in_turn(workspace, todo, in_this_process)
-        else:
-            at_once(workspace, todo, parallel, in_its_own_process)
-    failed = [run for run in todo if directories[run].outcome() is not State.FINISHED]
-    stamped = pack is not None and workspace.pack(runs[0].stamp).write(directories.values())
-    for run in failed:
-        log.info("failed: %s (see %s there)", run.directory, directories[run].failure_file.name)
-    if failed and not stamped:
-        sys.exit(1)
-
-
-def _divide(workspace: Workspace, path: Path, runs: list[Run]) -> None:
-    """Make the partitions that runs lack, in a process of its own: its seconds and memory are not theirs.
-    Exits with 1, and leaves the runs alone, where one cannot be made.
-    """
-    lacking = [run for run in runs if not (workspace.root / run.partition).is_file()]
-    if lacking:
-        from fedshift.cli.partition import named
-
-        names = dict.fromkeys(map(named, lacking))
-        program = [*PROGRAM, str(workspace.root), "partition", *names, "--plan", str(path)]
-        if subprocess.run(program, check=False).returncode:
-            sys.exit(1)
-
-
-def _named(path: Path, pack: str | None, digests: tuple[str, ...]) -> list[Run]:
-    """The plan's runs that are named, by pack or by digests."""
-    every = planfile.runs(path, pack)
-    if pack is not None and not every:
-        raise unknown(path, "pack", pack, {run.pack for run in planfile.runs(path)})
-    if not pack and not digests:
-        cure = "Give --pack, or digests (see: fedshift plan --print runs)."
-        raise FedshiftError("fedshift train", "nothing is named", cure)
-    for digest in digests:
-        if not any(run.digest.startswith(digest) for run in every):
-            raise unknown(path, "run", digest, [run.digest for run in every])
-    return [run for run in every if not digests or run.digest.startswith(digests)]
-
-
-def _train(
-    workspace: Workspace,
-    run: Run,
-    threads: int,
-    device: str,
-    checkpoint_seconds: float,
-    graph: Literal["auto", "off"],
-) -> None:
-    """Train one run of the plan, if the code has not changed since it was planned."""
-    with whole():  # or the run would count as failed, for names that modules lack after Ctrl-C
-        from fedshift.spec import parse
-        from fedshift.training.device import device as device_of
-        from fedshift.training.run import Machine, train
-
-    spec = parse(json.loads(run.spec), run.directory)
-    unchanged(run.directory, run.digest, spec.run_id)
+    if method not in names("methods") and method in experiments(workspace):
+        what, cure = f"'{method}' is an experiment, not a method", f"To run it: fedshift run {method}"
+        raise FedshiftError("fedshift train", what, cure)
+    asked = {key: value for key, value in options.items() if value is not None}
+    if not sys.stderr.isatty():  # a line per round instead of the bar
+        logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    own = parsed(settings, "--set")
+    stopped = "Stopped. The finished rounds are saved: the same command resumes from there."
     try:
-        train(workspace, spec, Machine(device_of(device), threads, checkpoint_seconds, graph))
-    except Exception as error:  # one run's failure, whatever it is, must not end its neighbours
-        log.error("%s: %s", run.directory, error, exc_info=not isinstance(error, FedshiftError))
-        blame(workspace, run.pack, error)
-    else:
-        acquit(workspace)
+        with interruptible(lambda text: click.echo(text, err=True)):
+            run = train(
+                method, data, settings=own, root=workspace.root, device=device, threads=threads,
+                say=click.echo, **asked,
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        click.echo(stopped, err=True)
+        sys.exit(STOPPED)
+    except SystemExit:
+        click.echo(stopped, err=True)
+        raise
+    select, summary = protocol(workspace, asked.get("protocol", PROTOCOL)).select, run.summary
+    held_out = f", held out {summary['target']}" if summary["target"] else ""
+    words = ", ".join(f"{name} {value:.1f}" for name, value in run.accuracy(select).items())
+    click.echo(
+        f"{summary['method']} on {summary['dataset']}{held_out}, seed {summary['seed']}: {words} % in "
+        f"round {run.round(select)} of {summary['rounds']} ({select}), {summary['costs']['seconds']:.0f} s\n"
+        f"run:  {run.path}\n"
+        f"see:  fedshift evaluate {run.digest} confusion --select {select}\n"
+        f"      python -c 'import fedshift; print(fedshift.load_run(\"{run.digest}\").metrics)'"
+    )
+    losses = run.metrics.query("metric == 'loss'")
+    diverged = losses.loc[~np.isfinite(losses["value"]), "round"]
+    if len(diverged):
+        click.echo(
+            f"warning: the loss is not finite from round {diverged.min()} on. "
+            "Lower local.lr, or set local.clip: docs/debug-a-run.md."
+        )

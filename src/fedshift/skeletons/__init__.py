@@ -46,13 +46,13 @@ SKELETONS = {
         "docs/add-a-method.md",
         (
             "{test} tests/contract -k {name}",
-            "fedshift run {name} --data digits --target ink --rounds 3",
+            "fedshift train {name} --data digits --target ink --rounds 3",
         ),
     ),
     "model": Skeleton(
         "models",
         "docs/add-a-model.md",
-        ("{test}", "fedshift run fedavg --data digits --target ink --rounds 3 --set model.name={name}"),
+        ("{test}", "fedshift train fedavg --data digits --target ink --rounds 3 --set model.name={name}"),
     ),
     "dataset": Skeleton(
         "datasets", "docs/add-a-data-set.md", ("{test}", "fedshift fetch {name} --from TREE")
@@ -60,7 +60,10 @@ SKELETONS = {
     "partition": Skeleton(
         "partitions",
         "docs/partitions.md",
-        ("{test}", "fedshift run fedavg --data digits --target ink --rounds 3 --set partition.scheme={name}"),
+        (
+            "{test}",
+            "fedshift train fedavg --data digits --target ink --rounds 3 --set partition.scheme={name}",
+        ),
     ),
     "experiment": Skeleton("", "docs/add-an-experiment.md", ("fedshift plan {name}", "fedshift run {name}")),
     "evaluation": Skeleton(
