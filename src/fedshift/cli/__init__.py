@@ -4,6 +4,7 @@ import importlib
 import io
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -88,17 +89,18 @@ class Verbs(click.Group):
             with formatter.section(title):
                 formatter.write_text(", ".join(commands))
 
-    def main(self, *args: Any, standalone_mode: bool = True, **options: Any) -> Any:  # type: ignore[override]
+    def main(self, *args: Any, **options: Any) -> Any:
         """As click does, with its errors in the form of ours."""
-        if not standalone_mode:
-            return super().main(*args, standalone_mode=False, **options)
+        called: Callable[..., Any] = super().main
+        if not options.pop("standalone_mode", True):
+            return called(*args, standalone_mode=False, **options)
         try:
-            sys.exit(super().main(*args, standalone_mode=False, **options) or 0)
+            sys.exit(called(*args, standalone_mode=False, **options) or 0)
         except click.ClickException as error:
-            path = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else ""
             click.echo(f"error: {error.format_message()}", err=True)
-            if path:
-                click.echo(f"  See: {path} --help", err=True)
+            if isinstance(error, click.UsageError) and error.ctx:
+                words = ["fedshift", *error.ctx.command_path.split()[1:], "--help"]
+                click.echo(f"  See: {' '.join(words)}", err=True)
             sys.exit(error.exit_code)
         except click.Abort:
             click.echo("Aborted.", err=True)
