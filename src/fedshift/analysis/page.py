@@ -209,6 +209,7 @@ def _spread(mean: float, std: float, text: Callable[[float], str], mark: str = "
 
 Line = tuple[str, ...]  # of a table of verdicts, comparisons or sentences
 SENTENCE: Line = ("sentence", "says it of", *OUTCOMES, "not here", "in words")
+HYPOTHESIS: Line = ("hypothesis", "data set", "difference [interval]", "seeds", "verdict", "in words")
 VERDICT: Line = ("printed table", "compared", *WORDS, "rms distance", "median half-width")
 CLAIM: Line = (
     *("comparison", "says", "paper", "on print", "verdict"),
@@ -222,6 +223,7 @@ def template(name: str) -> jinja2.Template:
     loader = jinja2.PackageLoader("fedshift.analysis")
     environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.globals |= {"split": _split, "headings": headings, "number": number}
+    environment.globals |= {"hypothesis_headings": HYPOTHESIS}
     environment.globals |= {"verdict_headings": VERDICT, "claim_headings": CLAIM, "group_headings": SENTENCE}
     return environment.get_template(name)
 
@@ -244,6 +246,7 @@ def markdown(
     tables: Sequence[Block],
     notes: list[str],
     title: str = "",
+    hypotheses: Sequence[Line] = (),
     verdicts: Sequence[Line] = (),
     claims: Sequence[Line] = (),
     groups: Sequence[Line] = (),
@@ -257,7 +260,8 @@ def markdown(
         for block in grids_of:
             parts += [f"**{block.caption}**"] if block.caption else []
             parts.append(_lines(block))
-    below = [("Verdicts", VERDICT, verdicts)] if verdicts else []
+    below = [("Hypotheses", HYPOTHESIS, hypotheses)] if hypotheses else []
+    below += [("Verdicts", VERDICT, verdicts)] if verdicts else []
     below += [("Comparisons", CLAIM, claims), ("Sentences", SENTENCE, groups)] if claims else []
     for name, head, lines in below:
         parts += [f"## {name}", piped([head, *lines], ["-" * len(word) for word in head])]

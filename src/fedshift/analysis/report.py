@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from fedshift.analysis import hypotheses
 from fedshift.analysis.cells import judged, sent
 from fedshift.analysis.claims.judge import Verdict, verdicts
 from fedshift.analysis.collected import Collected, read
@@ -236,7 +237,7 @@ def _part(workspace: Workspace, collected: Collected, page: Path) -> dict[str, A
         "axes": [key for key in collected.keys if key != "method"],
         "unfinished": unfinished(collected).to_dict("records") if collected.missing else [],
         "file": f"{file.relative_to(workspace.root)}, sha256 {sha256_file(file)[:16]}",
-        **shown(workspace, experiment, tables, compared, notes(collected)),
+        **shown(workspace, experiment, tables, compared, notes(collected), hypotheses.judge(collected)),
         **{name: [] for name in ("downloads", "figures", "partitions", "costs", "runs")},
         "undrawn": {},
         "sentence": "No run is finished.",

@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from fedshift.analysis import hypotheses
 from fedshift.analysis.cells import cells, judged
 from fedshift.analysis.claims import words
 from fedshift.analysis.claims.judge import Verdict, verdicts
@@ -31,10 +32,13 @@ def write_page(workspace: Workspace, collected: Collected) -> tuple[Path, dict[s
     """As `write`; also return the page's parameters (`shown`)."""
     folder, tables = workspace.tables(collected.experiment.name), judged(workspace, collected)
     compared, below = verdicts(workspace, collected), notes(collected)
-    page = shown(workspace, collected.experiment, tables, compared, below)
+    declared = hypotheses.judge(collected)
+    page = shown(workspace, collected.experiment, tables, compared, below, declared)
     for (name, table), block in zip(tables.items(), page["tables"], strict=True):
         write_text(folder / f"{name}.csv", csv(table))
         write_text(folder / f"{name}.md", markdown([block], [*footnotes([table]), *below]))
+    if declared:
+        write_text(folder / "hypotheses.csv", csv(hypotheses.table(declared)))
     if compared:
         write_text(folder / "claims.csv", csv(words.table(compared)))
     together = [table.assign(**{TABLE: name}) for name, table in tables.items()]
@@ -49,6 +53,7 @@ def shown(
     tables: Mapping[str, pd.DataFrame],
     compared: Sequence[Verdict],
     below: Sequence[str],
+    declared: Sequence[hypotheses.Judged] = (),
 ) -> dict[str, Any]:
     """What pages have of an experiment's tables and comparisons: the parameters of `page.markdown`. below:
     notes on its runs.
@@ -56,6 +61,7 @@ def shown(
     every = [*tables.values()]
     return {
         "tables": blocks((experiment.tables[name].title or name, table) for name, table in tables.items()),
+        "hypotheses": hypotheses.lines(declared),
         "verdicts": summaries(pd.concat(every)) if every else [],
         "claims": words.lines(compared),
         "groups": words.sentence_lines(workspace, compared),

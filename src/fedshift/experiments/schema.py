@@ -148,6 +148,44 @@ class Claim(Closed):
     )
 
 
+class Hypothesis(Closed):
+    """What is declared before the runs are trained and judged by them (fedshift.analysis.hypotheses)."""
+
+    text: str = Field(description="The hypothesis in one sentence.")
+    compare: str = Field(
+        pattern=r"^\S+ [>~] \S+$",
+        description="Two rows: `a > b` (better), or `a ~ b` (level within `margin`).",
+    )
+    metric: str = Field("ood", description="`<metric>.<aggregation over clients>`, higher is better.")
+    margin: dict[str, float] = Field({}, description="Data set -> margin of `~`, in percentage points.")
+    level: float = Field(
+        0.05,
+        gt=0,
+        lt=1,
+        description="1 minus the coverage of its intervals: smaller where several looks are planned.",
+    )
+    spread: Literal["rows", "pair"] = Field(
+        "rows",
+        description="Of the interval: pooled over all rows, or of the two rows' differences alone, for a row "
+        "whose spread is known to be larger.",
+    )
+
+    @property
+    def left(self) -> str:
+        """The row before the sign."""
+        return self.compare.split()[0]
+
+    @property
+    def relation(self) -> str:
+        """`>` or `~`."""
+        return self.compare.split()[1]
+
+    @property
+    def right(self) -> str:
+        """The row after the sign."""
+        return self.compare.split()[2]
+
+
 class Table(Closed):
     """Rows are methods; columns are the values of `columns`, each with `metrics`; other axes are averaged,
     seeds last.
@@ -237,6 +275,9 @@ class Experiment(Closed):
     claims: dict[str, Claim] = Field(
         {}, description="Id of a row of reference/claims.csv -> how it is judged."
     )
+    hypotheses: dict[str, Hypothesis] = Field(
+        {}, description="Name -> what its runs are to confirm or refute, declared before they are trained."
+    )
     train: bool = Field(
         True,
         description="Whether its runs are trained; false where its tables show only what declarations say "
@@ -266,6 +307,19 @@ class Experiment(Closed):
             if isinstance(name, str) and not NAME.fullmatch(name):
                 raise ValueError(f"{name!r} is no name: files bear it, so neither slash nor dot before it")
         return named
+
+    @model_validator(mode="after")
+    def _hypotheses(self) -> Experiment:
+        """Hypotheses compare rows, on data sets with a margin."""
+        datasets = self.axes["data.dataset"].values if "data.dataset" in self.axes else []
+        for name, one in self.hypotheses.items():
+            for row in (one.left, one.right):
+                if row not in self.rows:
+                    raise ValueError(f"hypotheses.{name}: {row!r} is not a row of `methods`")
+            lacking = [of for of in datasets if of not in one.margin]
+            if one.relation == "~" and (lacking or not one.margin):
+                raise ValueError(f"hypotheses.{name}: `~` requires a margin for each data set of the axes")
+        return self
 
     @property
     def file(self) -> str:

@@ -1,0 +1,142 @@
+"""Hypotheses that an experiment declares before its runs are trained, judged by these runs alone.
+
+The domains of a data set are fixed, seeds are sampled: the values of a row are averaged over all axes but
+`data.dataset` and `seed` first. A seed without all its runs of both rows is left out. The interval of the
+difference is Student's. Its spread is pooled over all rows of the experiment
+(fedshift.analysis.verdicts.residual), or with `spread: pair` that of the differences between the two rows.
+
+- `a > b` is confirmed if the interval is above 0, refuted if it is below 0.
+- `a ~ b` is confirmed if the interval is within the margin on both sides of 0, refuted if it is beyond it.
+- Otherwise it is open. Each data set has its own verdict.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
+
+import pandas as pd
+
+from fedshift.analysis.collected import Collected
+from fedshift.analysis.quantities import selected
+from fedshift.analysis.verdicts import Interval, around, pooled, residual
+from fedshift.common.errors import FedshiftError
+from fedshift.experiments.schema import Hypothesis
+
+Outcome = Literal["confirmed", "refuted", "open", "not run"]
+DATASET = "data set"  # no axis has a blank in its name
+
+
+class Judged(NamedTuple):
+    """A hypothesis on one data set: the left row minus the right one, over `seeds` of `planned` seeds."""
+
+    name: str
+    hypothesis: Hypothesis
+    dataset: str
+    interval: Interval
+    seeds: int
+    planned: int
+    verdict: Outcome
+
+
+def judge(collected: Collected) -> list[Judged]:
+    """The verdicts on all hypotheses of an experiment, in order; none where it declares none."""
+    return [
+        judged
+        for name, hypothesis in collected.experiment.hypotheses.items()
+        for judged in _judge(collected, name, hypothesis)
+    ]
+
+
+def _judge(collected: Collected, name: str, hypothesis: Hypothesis) -> Iterator[Judged]:
+    """A verdict on each data set, from the means over domains by row and seed."""
+    metric, keys = hypothesis.metric, collected.keys
+    chosen = selected(collected, quantities=[metric])[[*keys, metric]]
+    runs = collected.runs[keys].assign(**{DATASET: collected.runs["spec"].map(_dataset)})
+    for dataset, of in runs.merge(chosen, on=keys, how="left").groupby(DATASET, sort=False):
+        if hypothesis.relation == "~" and dataset not in hypothesis.margin:
+            where = f"{collected.experiment.file}: hypotheses.{name}.margin"
+            raise FedshiftError(where, f"has no margin on {dataset}", f"Add `{dataset}: <points>`.")
+        means = of.groupby(["method", "seed"])[metric].mean(skipna=False).unstack("seed")
+        pair = means.loc[[hypothesis.left, hypothesis.right]].dropna(axis=1)
+        differences = pair.diff().iloc[-1].mul(-1)  # left minus right
+        interval = _interval(hypothesis, means[pair.columns], differences)
+        word = outcome(hypothesis, str(dataset), interval)
+        yield Judged(name, hypothesis, str(dataset), interval, pair.shape[1], means.shape[1], word)
+
+
+def _dataset(spec: str) -> str:
+    """The data set of a run."""
+    return str(json.loads(spec)["data"]["dataset"])
+
+
+def _interval(hypothesis: Hypothesis, means: pd.DataFrame, differences: pd.Series[float]) -> Interval:
+    """The difference with its interval; NaN without a seed, without ends where no spread is known."""
+    mean, n = float(differences.mean()), len(differences)
+    if hypothesis.spread == "pair":
+        spread, share = pooled([(float(differences.std()), n)]), 1
+    else:
+        spread, share = residual(means), 2
+    if not n or not spread.known:
+        return Interval(mean)
+    return around(mean, spread.deviation * math.sqrt(share / n), spread.freedom, hypothesis.level)
+
+
+def outcome(hypothesis: Hypothesis, dataset: str, interval: Interval) -> Outcome:
+    """The word on one data set."""
+    difference, low, high = interval
+    if math.isnan(difference):
+        return "not run"
+    if hypothesis.relation == "~":
+        margin = hypothesis.margin[dataset]
+        holds, fails = -margin < low and high < margin, low > margin or high < -margin
+    else:
+        holds, fails = low > 0, high < 0
+    return "confirmed" if holds else "refuted" if fails else "open"
+
+
+def lines(judged: Sequence[Judged]) -> list[tuple[str, ...]]:
+    """Lines of text under `page.HYPOTHESIS`."""
+    return [
+        (
+            f"{one.hypothesis.left} {one.hypothesis.relation} {one.hypothesis.right}"
+            + (f" within {one.hypothesis.margin[one.dataset]:g}" if one.hypothesis.relation == "~" else ""),
+            one.dataset,
+            _text(one.interval),
+            f"{one.seeds} of {one.planned}",
+            one.verdict,
+            one.hypothesis.text,
+        )
+        for one in judged
+    ]
+
+
+def _text(interval: Interval) -> str:
+    """ "+1.2 [-0.3, +2.7]"."""
+    if math.isnan(interval.difference):
+        return ""
+    ends = "" if math.isnan(interval.low) else f" [{interval.low:+.1f}, {interval.high:+.1f}]"
+    return f"{interval.difference:+.1f}{ends}"
+
+
+def table(judged: Sequence[Judged]) -> pd.DataFrame:
+    """A row for each verdict; difference, low, high and margin are in percentage points."""
+    return pd.DataFrame(
+        {
+            "hypothesis": one.name,
+            "dataset": one.dataset,
+            "left": one.hypothesis.left,
+            "relation": one.hypothesis.relation,
+            "right": one.hypothesis.right,
+            "metric": one.hypothesis.metric,
+            "margin": one.hypothesis.margin.get(one.dataset, math.nan),
+            "level": one.hypothesis.level,
+            **one.interval._asdict(),
+            "seeds": one.seeds,
+            "planned": one.planned,
+            "verdict": one.verdict,
+        }
+        for one in judged
+    )
