@@ -127,9 +127,7 @@ def partitions(workspace: Workspace, collected: Collected, by_run: dict[str, Sum
 
 
 def provenance(by_run: dict[str, Summary]) -> dict[str, list[tuple[str, int]]]:
-    """Source of the numbers -> its values, each with the number of runs: code by method, versions, hardware,
-    data.
-    """
+    """Source of the numbers -> its values, each with the number of runs: code, images, versions, hardware."""
     counts: dict[str, Counter[str]] = {
         name: Counter() for name in ("commit", "images", "versions", "hardware")
     }
@@ -139,7 +137,7 @@ def provenance(by_run: dict[str, Summary]) -> dict[str, list[tuple[str, int]]]:
         commit = str(environment.get("commit") or "of no known commit")
         commit = commit[:7] + "+" * (" with " in commit) if commit[0] != "o" else commit
         versions = ", ".join(f"{name} {number}" for name, number in environment.get("versions", {}).items())
-        counts["commit"][f"{run['method']} {commit}"] += 1
+        counts["commit"][commit] += 1
         counts["images"][f"{run['dataset']} {run['hashes'].get('prepared', '?')[:16]}"] += 1
         counts["versions"][f"Python {environment.get('python', '?')}, {versions}"] += 1
         counts["hardware"][f"{hardware(environment)}, host {environment.get('host', '?')}"] += 1
