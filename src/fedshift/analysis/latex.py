@@ -17,13 +17,23 @@ import pandas as pd
 from fedshift.analysis.cells import judged
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.notes import archived_note
-from fedshift.analysis.page import CLIENTS, FEWER, MARK, REMARK, Grid, footnotes, headings, laid_out
-from fedshift.analysis.quantities import lower_is_better
+from fedshift.analysis.page import (
+    BEST,
+    CLIENTS,
+    FEWER,
+    MARK,
+    REMARK,
+    SECOND,
+    Grid,
+    footnotes,
+    headings,
+    laid_out,
+    ranks,
+)
 from fedshift.common.files import write_text
 from fedshift.experiments.column import column
 from fedshift.storage.workspace import Workspace
 
-BEST, SECOND = 1, 2
 VERDICT = "verdict"
 BELOW = ("published", VERDICT)  # names of the lines below a method's own
 INDENT = "\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}"
@@ -81,28 +91,6 @@ def text(collected: Collected, name: str, cells: pd.DataFrame, printed: bool = F
     return "\n".join(
         _environment(title, block, below, notes if block is blocks[-1] else []) for block in blocks
     )
-
-
-def ranks(cells: pd.DataFrame) -> pd.Series[int]:
-    """BEST, SECOND or 0 for each of `fedshift.analysis.tables.cells`, by its mean among the rows of its
-    column.
-
-    Only means over as many seeds as planned, and over as many values as their neighbours', are ranked; equal
-    ones, to nine digits, share a rank. A column of fewer than two such means has no ranks, nor has
-    one of costs or settings, or of what is relative to another row: gains are that row's, not their own.
-    """
-    axes = list(cells.columns[1 : list(cells.columns).index("mean")])
-    whole = (cells["seeds"] > 0) & (cells["seeds"] == cells["planned"]) & (cells["fewer"] == "")
-    signs = {}  # 1 where more is better, -1 where less is; 0 for what is neither
-    for name in cells["metric"].astype(str).unique():
-        of = column(name)
-        ranked = of.kind == "quantity" and not of.relative
-        signs[name] = (-1 if lower_is_better(of.name) else 1) if ranked else 0
-    sign = cells["metric"].astype(str).map(signs)
-    values = (sign * cells["mean"]).round(9)[whole & (sign != 0)]
-    groups = values.groupby([cells.loc[values.index, axis].astype(str) for axis in axes])
-    order = groups.rank(method="dense", ascending=False).where(groups.transform("size") > 1)
-    return order.where(order <= SECOND).reindex(cells.index).fillna(0).astype(int)
 
 
 def escaped(text: str) -> str:

@@ -2,6 +2,8 @@
 numbers as text, footnotes; Markdown, CSV, and the templates of HTML pages.
 """
 
+from __future__ import annotations
+
 import functools
 import itertools
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -11,6 +13,7 @@ from typing import Any, Generic, TypeVar
 import jinja2
 import pandas as pd
 
+from fedshift.analysis.quantities import lower_is_better
 from fedshift.analysis.verdicts import OUTCOMES, WORDS
 from fedshift.common.registry import get
 from fedshift.experiments.column import (
@@ -114,7 +117,7 @@ PLAIN = ("target", "data.dataset")  # axes whose values need no word before them
 @dataclass(frozen=True)
 class Entry:
     """The texts of one cell: ours, the published value, ours minus it with its interval, and the verdict; or
-    the value of another experiment; "" where there is none.
+    the value of another experiment; "" where there is none. best: whether ours is the best of its column.
     """
 
     ours: str
@@ -122,6 +125,7 @@ class Entry:
     difference: str = ""
     verdict: str = ""
     orientation: str = ""
+    best: bool = False
 
 
 @dataclass(frozen=True)
@@ -136,11 +140,35 @@ class Grid(Generic[T]):
 
 
 Block = tuple[str, list[Grid[Entry]]]  # a table under its title
+BEST, SECOND = 1, 2
+
+
+def ranks(cells: pd.DataFrame) -> pd.Series[int]:
+    """BEST, SECOND or 0 for each of the cells of a table, by its mean among the rows of its
+    column.
+
+    Only means over as many seeds as planned, and over as many values as their neighbours', are ranked; equal
+    ones, to nine digits, share a rank. A column of fewer than two such means has no ranks, nor has
+    one of costs or settings, or of what is relative to another row: gains are that row's, not their own.
+    """
+    axes = list(cells.columns[1 : list(cells.columns).index("mean")])
+    whole = (cells["seeds"] > 0) & (cells["seeds"] == cells["planned"]) & (cells["fewer"] == "")
+    signs = {}  # 1 where more is better, -1 where less is; 0 for what is neither
+    for name in cells["metric"].astype(str).unique():
+        of = column(name)
+        ranked = of.kind == "quantity" and not of.relative
+        signs[name] = (-1 if lower_is_better(of.name) else 1) if ranked else 0
+    sign = cells["metric"].astype(str).map(signs)
+    values = (sign * cells["mean"]).round(9)[whole & (sign != 0)]
+    groups = values.groupby([cells.loc[values.index, axis].astype(str) for axis in axes])
+    order = groups.rank(method="dense", ascending=False).where(groups.transform("size") > 1)
+    return order.where(order <= SECOND).reindex(cells.index).fillna(0).astype(int)
 
 
 def blocks(tables: Iterable[tuple[str, pd.DataFrame]]) -> list[Block]:
     """Titles and cells, laid out for the pages."""
-    return [(title, laid_out(cells, _entry, Entry(""))) for title, cells in tables]
+    ranked = ((title, cells.assign(rank=ranks(cells))) for title, cells in tables)
+    return [(title, laid_out(cells, _entry, Entry(""))) for title, cells in ranked]
 
 
 def laid_out(
@@ -193,7 +221,7 @@ def _entry(cell: Mapping[Hashable, Any], text: Callable[[float], str]) -> Entry:
         _spread(cell[name], cell[f"{name}_std"], text, REMARK if cell["remark"] else "")
         for name in ("published", "orientation")
     )
-    return Entry(ours, paper, difference, cell["verdict"], orientation)
+    return Entry(ours, paper, difference, cell["verdict"], orientation, cell["rank"] == BEST)
 
 
 def _signed(text: str) -> str:

@@ -25,6 +25,7 @@ from fedshift.analysis.latex import text
 from fedshift.analysis.notes import notes
 from fedshift.analysis.page import csv, template
 from fedshift.analysis.quantities import curves, selected
+from fedshift.analysis.ranking import ranking
 from fedshift.analysis.tables import shown
 from fedshift.analysis.verdicts import COUNTED, OUTCOMES, WORDS
 from fedshift.archive.machine import hardware
@@ -255,7 +256,7 @@ def _part(workspace: Workspace, collected: Collected, page: Path) -> dict[str, A
             ]
             for name, cells in tables.items()
         ],
-        "sentence": " ".join(_sentences(part["counts"], tables, compared, spent)),
+        "sentence": " ".join([*_sentences(part["counts"], tables, compared, spent), *_ranked(collected)]),
     }
     if not known:
         return part
@@ -308,6 +309,15 @@ def _sentences(
     if outcomes := Counter(verdict.verdict for verdict in compared):
         counted = ", ".join(f"{outcomes[word]} {word}" for word in OUTCOMES if outcomes[word])
         yield f"Of {outcomes.total()} comparisons {counted}."
+
+
+def _ranked(collected: Collected) -> list[str]:
+    """Which methods are distinguishable on held-out domains, where enough runs are finished."""
+    try:
+        result = ranking([collected], "ood")
+    except FedshiftError:
+        return []
+    return [result.sentence] if result.seeds > 1 else []
 
 
 def _figure(plot: Plot) -> dict[str, Any]:

@@ -71,7 +71,8 @@ class Differences(Figure):
         thin = f"; thin line: {THIN[kind]}" if dots["low"].notna().any() else ""
         unit = " (points)" if in_percent(self.params.metric) else ""
         return Plot(
-            f"Differences from {self.params.to}",
+            f"Differences from {self.params.to}"
+            + (f" in {self.params.metric}" if self.params.metric != "ood" else ""),
             plotted.assign(x=plotted["y"], y=plotted["name"]),
             Axis(f"{base.in_words(self.params.metric)}\nminus that of {self.params.to}{unit}"),
             Axis(names=methods),
@@ -81,6 +82,11 @@ class Differences(Figure):
             colours={MEAN: base.GREY},
             rules={"x": [0.0]},
         )
+
+    @property
+    def _metric(self) -> str:
+        """The metric in a title, where it is not `ood`."""
+        return "" if self.params.metric == "ood" else f" in {self.params.metric}"
 
     def _differences(self, collected: Collected) -> pd.DataFrame:
         """A row per run whose counterpart is there, too: keys, and the difference as `y`."""
