@@ -15,6 +15,7 @@ from fedshift.analysis.figures.clients import Clients
 from fedshift.analysis.figures.differences import Differences
 from fedshift.analysis.figures.draw import svg
 from fedshift.analysis.figures.embeddings import Embeddings
+from fedshift.analysis.figures.heatmap import Heatmap
 from fedshift.analysis.figures.reliability import CURVE, RIGHT, WRONG, Reliability
 from fedshift.analysis.figures.weights import Weights
 from fedshift.federation.records import BINS, Statistics
@@ -41,6 +42,20 @@ def test_a_bar_for_each_method_and_domain_begins_at_zero(project: Project) -> No
     assert axes.get_ylim()[0] == 0
     ends = sorted((bar.get_x(), bar.get_x() + bar.get_width()) for bar in bars)
     assert all(before[1] <= after[0] for before, after in itertools.pairwise(ends))
+
+
+def test_a_heat_map_has_each_difference_and_their_mean(project: Project) -> None:
+    """Two seeds; `ditto` lacks a domain and so a mean."""
+    ood = OOD | {("ditto", "a"): 0.7, ("ditto", "b"): None}
+    values = {
+        (*at, seed): of and of + 0.02 * seed * (at[0] == "local") for at, of in ood.items() for seed in (0, 1)
+    }
+    plot = Heatmap(params(Heatmap, {})).plot(project.workspace, project.trained(values))
+    gaps = {("ditto", "a"): 30, ("local", "a"): 11, ("local", "b"): -29, ("local", "mean"): -9}
+    assert means(plot) == gaps and plot.labels == ["ditto", "local"]
+    (axes,) = draw.draw(plot, "A toy").axes
+    texts = {text.get_text() for text in axes.texts}
+    assert texts == {"+30.0", "+11.0", "-29.0", "-9.0"}
 
 
 # ---- clients: the accuracy of each, in the round that tables report, under the domain that it holds

@@ -126,6 +126,7 @@ class Plot:
     pictures: (row, label of the y axis, panel) -> pixels [h, w, 3] uint8 in place of axes; the frame has the
         numbers that belong to it
     polar: panels are radars: the names of x are directions, y is the distance from the middle
+    heat: panels are heat maps: a line per label, a column per name of x, coloured by y, 0 is white
     """
 
     title: str
@@ -140,6 +141,7 @@ class Plot:
     texts: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
     pictures: Mapping[tuple[str, str, str], NDArray[np.uint8]] = field(default_factory=dict)
     polar: bool = False
+    heat: bool = False
 
     def __post_init__(self) -> None:
         frame = self.frame.reset_index(drop=True)

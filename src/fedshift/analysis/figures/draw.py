@@ -118,7 +118,7 @@ def draw(plot: Plot, title: str | None) -> Figure:
     (width, height), grid = plot.size, _grid(plot)
     columns = len(grid[0][1])
     figure = Figure(figsize=(1.6 + width * columns, 0.9 + height * len(grid)), layout="constrained")
-    shared: Any = {"sharex": "col", "sharey": "row"}
+    shared: Any = {"sharex": "none" if plot.heat else "col", "sharey": "row"}
     shared = {"subplot_kw": {"projection": "polar"}} if plot.polar else shared
     every: Any = figure.subplots(len(grid), columns, squeeze=False, **shared)
     above: list[str | None] = [None] * columns  # a row of the same titles does not repeat them
@@ -173,10 +173,31 @@ def _picture(axes: Axes, pixels: Any) -> None:
     axes.grid(visible=False)
 
 
+def _heat(axes: Axes, plot: Plot, place: tuple[str, str, str]) -> None:
+    """Cells of all labels, coloured by their value up to that of 19 in 20 cells of the whole plot."""
+    frame = plot.frame[(plot.frame[["row", "y_axis", "panel"]] == [*place]).all(axis=1)]
+    columns = [*dict.fromkeys(frame["x"])]
+    wide = frame.pivot(index="label", columns="x", values="y")
+    cells = wide.reindex(index=[*plot.labels], columns=columns).to_numpy(float)
+    most = float(np.nanquantile(plot.frame["y"].abs(), 0.95)) or 1.0
+    axes.imshow(cells, cmap="RdBu", vmin=-most, vmax=most, aspect="auto")
+    for (line, column), value in np.ndenumerate(cells):
+        if not np.isnan(value):
+            colour = "white" if abs(value) > 0.7 * most else DARK
+            axes.text(column, line, f"{value:+.1f}", ha="center", va="center", fontsize=6.5, color=colour)
+    axes.set_xticks(range(len(columns)), columns, rotation=30, ha="right", rotation_mode="anchor")
+    axes.set_yticks(range(len(plot.labels)), plot.labels)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    axes.grid(visible=False)
+
+
 def _panel(axes: Axes, plot: Plot, place: tuple[str, str, str], y: Axis) -> None:
     """Set up both axes of the panel at a place (row, label of the y axis, panel), then draw its series."""
     if place in plot.pictures:
         return _picture(axes, plot.pictures[place])
+    if plot.heat:
+        return _heat(axes, plot, place)
     frame = plot.frame[(plot.frame[["row", "y_axis", "panel"]] == [*place]).all(axis=1)].copy()
     names = {}
     for name, axis in (("x", plot.x), ("y", y)):

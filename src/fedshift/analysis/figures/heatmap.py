@@ -1,0 +1,49 @@
+"""Heat map: every method minus another one, on every held-out domain."""
+
+import pandas as pd
+
+from fedshift.analysis.collected import Collected
+from fedshift.analysis.figures import base
+from fedshift.analysis.figures.base import Axis, Plot
+from fedshift.analysis.figures.differences import Differences
+from fedshift.analysis.page import in_percent
+from fedshift.storage.workspace import Workspace
+
+LINE, COLUMN = 0.21, 0.62  # inches: height of a method, width of a domain
+
+
+class Heatmap(Differences):
+    """A line per method, the largest mean first; a column per held-out domain and one for their mean; a panel
+    per value of the axes beyond target and seed. A cell is the mean difference over seeds, paired by seed.
+    """
+
+    name = "heatmap"
+
+    def plot(self, workspace: Workspace, collected: Collected) -> Plot:
+        """Raises FedshiftError where no run has its counterpart."""
+        frame = self._differences(collected)
+        if frame.empty:
+            what = f"has no run of another method next to one of {self.params.to}"
+            raise base.nothing_finished(collected, what)
+        frame["panel"], panels = base.headings(collected, frame)
+        cells = frame.groupby(["panel", "method", "target"], sort=False)["y"].mean().reset_index()
+        whole = cells.groupby("panel")["target"].transform("nunique")
+        each = cells.assign(domains=whole).groupby(["panel", "method"], sort=False)
+        means = each.agg(y=("y", "mean"), own=("y", "size"), domains=("domains", "first")).reset_index()
+        means = means[means["own"] == means["domains"]].assign(target="mean")
+        together = pd.concat([cells, means]).rename(columns={"method": "label", "target": "x"})
+        order = cells.groupby("method")["y"].mean().sort_values(ascending=False, kind="stable").index
+        domains = [name for name in collected.order["target"] if (together["x"] == name).any()]
+        plotted = base.in_order(together, panel=panels, label=[*order], x=[*domains, "mean"])
+        unit = " (points)" if in_percent(self.params.metric) else ""
+        columns = max(plotted.groupby("panel")["x"].nunique())
+        return Plot(
+            f"{base.in_words(self.params.metric).capitalize()} minus that of {self.params.to}{unit}",
+            plotted[["panel", "label", "x", "y"]],
+            Axis(),
+            Axis(),
+            [*order],
+            "mean over seeds of paired differences; blue: better, red: worse",
+            size=(COLUMN * columns, 0.3 + LINE * len(order)),
+            heat=True,
+        )
