@@ -1,5 +1,5 @@
 """Fills the blocks of pages that are made from the code and from kept results: what is between `<!-- made: NAME -->`,
-or `<!-- results: EXPERIMENT/TABLE -->`, and `<!-- end -->`. Writes schemas/*.json.
+or `<!-- results: EXPERIMENT/TABLE -->`, and `<!-- end -->`. Writes schemas/*.json and the picture of README.md.
 
 `make docs`; a test compares them.
 """
@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import front
 import printed
 import results
 import settings
@@ -71,6 +72,7 @@ def main() -> None:
             results.make(name)
         results.keep(name)
     pages = {page: filled(page) for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))}
+    pages[ROOT / "docs" / "images" / "methods.svg"] = front.picture()
     pages |= {ROOT / "schemas" / f"{kind}.json": schema(kind) for kind in settings.FILES}
     stale = []
     for path, text in pages.items():
