@@ -46,7 +46,7 @@ ABLATION = SAME | {
     "axes": {"target": ["plain"], "seed": [0], "mu": MU},
 }
 Stored = list[tuple[str, str, int, int, float]]
-MODELS = {  # which (model, stage) of its clients a method is shown by: docs/tracking.md, docs/runs.md
+MODELS = {  # which (model, stage) of its clients a method is shown by: docs/share-results.md, docs/runs.md
     "fedavg": ("global", "post_agg"),
     "fedprox": ("global", "post_agg"),
     "fedbn": ("personal", "post_train"),
@@ -171,7 +171,7 @@ def to_a_digit(value: float) -> float:
 
 
 def by_hand(root: Path, run: Run) -> Iterator[tuple[str, int, int, float]]:
-    """What docs/tracking.md promises of a run's rounds, out of its Parquet file: (metric, step, time, value)."""
+    """What docs/share-results.md promises of a run's rounds, out of its Parquet file: (metric, step, time, value)."""
     frame, machine = (
         pd.read_parquet(root / run.directory / f"{name}.parquet") for name in ("metrics", "timings")
     )
