@@ -12,7 +12,7 @@ from tests.conftest import ROOT
 
 LONGEST = 30  # words of a sentence
 README, DOCS = 900, 20_000  # words: of README.md, and of all hand-written text in docs/*.md
-INSTEAD = {  # pattern -> what to write; small letters also match at the beginning of a sentence
+INSTEAD = {  # pattern, in either case -> what to write
     r"alike": "equally, identically, uniformly",
     r"anew": "again, from scratch",
     r"asks for|asked for": "requests, requires",
