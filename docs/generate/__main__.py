@@ -1,5 +1,5 @@
 """Fills the blocks of pages that are made from the code and from kept results: what is between `<!-- made: NAME -->`,
-or `<!-- results: EXPERIMENT/TABLE -->`, and `<!-- end -->`. Writes schemas/*.json and the picture of README.md.
+or `<!-- results: EXPERIMENT/TABLE -->`, and `<!-- end -->`. Writes schemas/*.json.
 
 `make docs`; a test compares them.
 """
@@ -72,8 +72,8 @@ def main() -> None:
             results.make(name)
         results.keep(name)
     pages = {page: filled(page) for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))}
-    pages[ROOT / "docs" / "images" / "methods.svg"] = front.picture()
     pages |= {ROOT / "schemas" / f"{kind}.json": schema(kind) for kind in settings.FILES}
+    pages |= {ROOT / "docs" / "images" / "methods.svg": front.picture()}  # of README.md
     stale = []
     for path, text in pages.items():
         if options.check and (not path.exists() or path.read_text() != text):

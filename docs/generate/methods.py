@@ -74,7 +74,7 @@ def _section(name: str, federation: Federation) -> str:
     lines += [*_options(kind), *_presets(name), *_state(federation)]
     if logs := kind.logs:
         lines += [
-            "Logs (`docs/extend.md`):\n",
+            "Logs (`docs/add-a-diagnostic.md`):\n",
             *(f"- `{log}`: {what}" for log, what in logs.items()),
             "",
         ]

@@ -46,19 +46,22 @@ SKELETONS = {
         "docs/add-a-method.md",
         (
             "{test} tests/contract -k {name}",
-            "fedshift run {name} --data digits --target ink --rounds 3",
+            "fedshift train {name} --data digits --target ink --rounds 3",
         ),
     ),
     "model": Skeleton(
         "models",
         "docs/extend.md",
-        ("{test}", "fedshift run fedavg --data digits --target ink --rounds 3 --set model.name={name}"),
+        ("{test}", "fedshift train fedavg --data digits --target ink --rounds 3 --set model.name={name}"),
     ),
     "dataset": Skeleton("datasets", "docs/extend.md", ("{test}", "fedshift fetch {name} --from TREE")),
     "partition": Skeleton(
         "partitions",
         "docs/partitions.md",
-        ("{test}", "fedshift run fedavg --data digits --target ink --rounds 3 --set partition.scheme={name}"),
+        (
+            "{test}",
+            "fedshift train fedavg --data digits --target ink --rounds 3 --set partition.scheme={name}",
+        ),
     ),
     "experiment": Skeleton(
         "", "docs/write-an-experiment.md", ("fedshift plan {name}", "fedshift run {name}")
