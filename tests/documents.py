@@ -34,6 +34,15 @@ def commands(page: Path) -> list[str]:
     return found
 
 
+def python_block(page: str, part: str) -> str:
+    """The Python block of a page of docs/ that contains `part`."""
+    blocks = re.findall(
+        r"^```python\n(.*?)^```$", (ROOT / "docs" / page).read_text(), re.MULTILINE | re.DOTALL
+    )
+    (found,) = (block for block in blocks if part in block)
+    return str(found)
+
+
 def copied(root: Path) -> Path:
     """The checkout without data and results, with the present environment as its own."""
     for name in COPIED:

@@ -1,4 +1,4 @@
-"""What the pages of docs print for plug-in authors works as they say."""
+"""The examples in the pages for plug-in authors work."""
 
 import re
 from pathlib import Path
@@ -20,16 +20,15 @@ from fedshift.storage.workspace import Workspace
 from fedshift.testing.toys import diagnosed, finish, method, quadratics, small, spec
 from tests.analysis.conftest import Project, accuracy
 from tests.conftest import ROOT
+from tests.documents import python_block
 from tests.evaluations.test_contract import restored
 
 
-def printed(page: str) -> dict[str, Any]:
-    """What the first Python block of a page defines."""
-    block = re.search(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)
-    assert block is not None
+def printed(page: str, name: str) -> Any:
+    """The class that a Python block of a page defines."""
     defined: dict[str, Any] = {"__name__": page}
-    exec(compile(block[1], page, "exec", dont_inherit=True), defined)
-    return defined
+    exec(compile(python_block(page, f"class {name}("), page, "exec", dont_inherit=True), defined)
+    return defined[name]
 
 
 def test_the_experiment_that_the_methods_page_prints_is_planned(project: Path) -> None:
@@ -45,7 +44,7 @@ def test_the_experiment_that_the_methods_page_prints_is_planned(project: Path) -
 
 
 def test_the_method_that_the_page_prints_is_fedprox() -> None:
-    chosen = printed("add-a-method.md")["FedProx"]
+    chosen = printed("add-a-method.md", "FedProx")
     run = spec(federation={"rounds": 1})
     one, other = (finish(small(run, of)) for of in (chosen(), method("fedprox")))
     assert one.server.row.equal(other.server.row)
@@ -55,7 +54,7 @@ def test_the_model_that_the_page_prints_is_one(monkeypatch: pytest.MonkeyPatch) 
     """It holds what every network holds."""
     from tests.models.test_base import TestEveryModel  # here, or pytest would collect it in this file too
 
-    tiny_model = printed("add-a-model.md")["Tiny"]
+    tiny_model = printed("extend.md", "Tiny")
     monkeypatch.setattr(registry, "get", lambda kind, name: {"tiny": tiny_model}[name])
     every, tests = TestEveryModel(), [name for name in vars(TestEveryModel) if name.startswith("test_")]
     for name in tests:
@@ -72,7 +71,7 @@ def test_the_figure_that_the_page_prints_is_the_examples(tmp_path: Path, relativ
         for seed, ood in ((0, 0.3), (1, 0.2)):
             project.add("fedavg", {1: accuracy((0.5, 0.5), ood=ood)}, target=target, seed=seed)
     collected = project.collect()
-    kinds = printed("add-a-figure.md")["Gap"], Gap
+    kinds = printed("extend.md", "Gap"), Gap
     page, package = (
         kind(params(kind, {"relative": relative})).plot(Workspace(tmp_path), collected) for kind in kinds
     )
@@ -86,7 +85,7 @@ def test_the_figure_that_the_page_prints_is_the_examples(tmp_path: Path, relativ
 def test_the_evaluation_that_the_page_prints_is_the_examples(tmp_path: Path) -> None:
     """The three images of each client, and of the target, with the greatest loss, by the page and by the package."""
     _, run = restored("fedavg", tmp_path)
-    kinds = printed("add-an-evaluation.md")["Hardest"], Hardest
+    kinds = printed("extend.md", "Hardest"), Hardest
     page, package = (kind(params(kind, {"images": 3}), method("fedavg")).table(run) for kind in kinds)
     assert page.equals(package) and page.num_rows == 3 * 4
     ((row, index),) = ((row, index) for place, row, index in run.sets(["target"]))
@@ -103,7 +102,7 @@ def test_the_evaluation_that_the_page_prints_is_the_examples(tmp_path: Path) -> 
 
 def test_the_metric_that_the_page_prints_is_one() -> None:
     """Of 2 sets of 4 and 2 samples: confidence .6 and .8 beside accuracies of .5 and 1."""
-    metric = printed("add-a-metric.md")["Overconfidence"]
+    metric = printed("extend.md", "Overconfidence")
     assert issubclass(metric, Metric) and metric.reads() == ["right", "wrong", "confidence"]
     right, wrong, confidence = (np.zeros((2, BINS)) for _ in range(3))
     right[:, -1], wrong[0, 0], confidence[:, 3] = [2, 2], 2, [2.4, 1.6]
@@ -112,7 +111,7 @@ def test_the_metric_that_the_page_prints_is_one() -> None:
 
 def test_the_diagnostics_that_the_page_prints_are_recorded() -> None:
     """A step of 0.1 from 3 on h / 2 (w - c)^2: updates of 0.1 h (3 - c), two down and one up."""
-    chosen = printed("add-a-diagnostic.md")["Watched"]()
+    chosen = printed("extend.md", "Watched")()
     found = diagnosed(finish(quadratics(chosen, [1.0, 2.0, 1.0], [0.0, 1.0, 5.0], 3.0, 0.1, 1, 1)))
     drift = {client: values[0] for (name, _, client), values in found.items() if name == "drift"}
     assert drift == pytest.approx({0: 0.3, 1: 0.4, 2: 0.2})

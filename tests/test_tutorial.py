@@ -24,7 +24,7 @@ def test_its_commands_run(tmp_path: Path) -> None:
     counted = [(int(runs), int(finished)) for runs, finished in tables]
     # planned; trained (status); another learning rate; the old one again; with a method more
     assert counted == [(12, 0), (12, 12), (12, 0), (12, 12), (16, 12)]
-    assert "| fedmine" in written[-2]
+    assert "fedmine" in written[-2]
     assert (root / "results" / "export" / "first" / "main.tex").is_file()
 
 

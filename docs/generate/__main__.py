@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import front
 import printed
 import results
 import settings
@@ -72,6 +73,7 @@ def main() -> None:
         results.keep(name)
     pages = {page: filled(page) for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))}
     pages |= {ROOT / "schemas" / f"{kind}.json": schema(kind) for kind in settings.FILES}
+    pages |= {ROOT / "docs" / "images" / "methods.svg": front.picture()}  # of README.md
     stale = []
     for path, text in pages.items():
         if options.check and (not path.exists() or path.read_text() != text):

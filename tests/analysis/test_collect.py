@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from fedshift.common.errors import FedshiftError
 from fedshift.common.files import write_json
 from fedshift.federation.records import SCHEMA, STATISTICS, DiagnosticsTable
 from fedshift.storage.rundir import RunDirectory
-from tests.conftest import ROOT
+from tests.documents import python_block
 from tests.verbs import done, fedshift
 
 from .conftest import Project, accuracy, changed, counted
@@ -315,11 +314,9 @@ def test_without_any_there_is_an_empty_frame_of_what_was_collected(project: Proj
 
 
 def test_the_page_reads_them(two: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second block of the page, in the project's folder, of its experiment."""
-    blocks = re.findall(
-        r"```python\n(.*?)```", (ROOT / "docs" / "add-a-diagnostic.md").read_text(), re.DOTALL
-    )
+    """In the project's folder, of its experiment."""
+    block = python_block("extend.md", "import diagnostics")
     monkeypatch.chdir(two.workspace.root)
     defined: dict[str, object] = {}
-    exec(blocks[1].replace('"mine", ', f'"{two.name}", '), defined)
+    exec(block.replace('"mine", ', f'"{two.name}", '), defined)
     assert defined["drift"].loc[2, ("mine", 2)] == 9

@@ -53,7 +53,7 @@ MODELS = {  # which (model, stage) of its clients a method is shown by: docs/tra
     "hfedf": ("personal", "post_agg"),
 }
 FINAL = ("acc_final/", "acc_best/", "cost/total_")
-NAMED = (ROOT / "docs" / "tracking.md").read_text().partition("Names are")[2].partition("Until version")[0]
+NAMED = (ROOT / "docs" / "share-results.md").read_text().partition("Names are")[2].partition("Tables with")[0]
 METRICS = frozenset(re.findall(r"`([a-z_]+/[a-z_]+)`", NAMED))
 
 
@@ -171,7 +171,7 @@ def to_a_digit(value: float) -> float:
 
 
 def by_hand(root: Path, run: Run) -> Iterator[tuple[str, int, int, float]]:
-    """What docs/tracking.md promises of a run's rounds, out of its Parquet file: (metric, step, time, value)."""
+    """What docs/share-results.md promises of a run's rounds, out of its Parquet file: (metric, step, time, value)."""
     frame, machine = (
         pd.read_parquet(root / run.directory / f"{name}.parquet") for name in ("metrics", "timings")
     )

@@ -1,4 +1,4 @@
-"""The pages of docs/tracking.md, drawn by a headless browser against a real server. FEDSHIFT_SCREENSHOTS=docs/images keeps the pictures."""
+"""The pages of docs/share-results.md, drawn by a headless browser against a real server. FEDSHIFT_SCREENSHOTS=docs/images keeps the pictures."""
 
 from __future__ import annotations
 

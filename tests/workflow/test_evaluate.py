@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from tests.conftest import ROOT
+from tests.documents import python_block
 from tests.workflow.checkout import Checkout
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow, pytest.mark.timeout(1200)]
@@ -92,13 +91,12 @@ def test_changed_code_of_an_adaptation_adapts_again_and_trains_nothing(checkout:
 
 
 def test_an_evaluation_of_finished_runs_trains_nothing(checkout: Checkout) -> None:
-    """The very file that docs/add-an-evaluation.md prints, of an experiment that is done, and one of ours."""
+    """The file that docs/extend.md prints, of an experiment that is done, and one of ours."""
     before = results(checkout)
     runs = {path: path.stat().st_mtime_ns for path in checkout.root.glob("results/runs/**/summary.json")}
-    block = re.search(r"```python\n(.*?)```", (ROOT / "docs" / "add-an-evaluation.md").read_text(), re.DOTALL)
-    assert block is not None
+    block = python_block("extend.md", "class Hardest(")
     page = checkout.root / "src/fedshift/evaluations/hardest.py"
-    page.write_text(block[1])
+    page.write_text(block)
     checkout.append("experiments/adapted.yaml", "evaluations: [confusion, {hardest: {images: 3}}]\n")
     output = checkout.run("all")
     assert jobs(output) == dict.fromkeys(RULES[1:], 1)
@@ -118,7 +116,7 @@ def test_an_evaluation_of_finished_runs_trains_nothing(checkout: Checkout) -> No
     output = checkout.run("metrics")
     assert jobs(output) == {"evaluate": 1, "collect": 1}
     assert len(results(checkout)) == len(after) + 2
-    page.write_text(block[1])
+    page.write_text(block)
     assert jobs(checkout.run("metrics")) == {"evaluate": 1, "collect": 1}
     assert len(results(checkout)) == len(after) + 2  # going back finds the old ones
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from tests.conftest import ROOT
+from tests.documents import python_block
 from tests.workflow.checkout import Checkout
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow]
@@ -22,12 +21,12 @@ def runs(checkout: Checkout) -> dict[Path, int]:
 
 
 def test_a_new_metric_trains_nothing(finished: Checkout) -> None:
-    """The very file that docs/add-a-metric.md prints."""
+    """The file that docs/extend.md prints."""
     before = runs(finished)
     assert {path.name for path in before} >= {"summary.json", "statistics.parquet"}
-    block = re.search(r"```python\n(.*?)```", (ROOT / "docs" / "add-a-metric.md").read_text(), re.DOTALL)
-    assert block is not None
-    (finished.root / "src/fedshift/analysis/metrics/overconfidence.py").write_text(block[1])
+    (finished.root / "src/fedshift/analysis/metrics/overconfidence.py").write_text(
+        python_block("extend.md", "class Overconfidence(")
+    )
     finished.edit(
         "experiments/demo.yaml",
         "{columns: [target]}",

@@ -48,7 +48,7 @@ def register(
     before. Changed code makes other runs.
 
     method: a subclass of `fedshift.federation.method.Method` with a `name` (docs/add-a-method.md)
-    model: a subclass of `fedshift.models.base.Model` with a `name` (docs/add-a-model.md), or any `nn.Module`
+    model: a subclass of `fedshift.models.base.Model` with a `name` (docs/extend.md), or any `nn.Module`
         whose constructor takes the number of classes (`classes` or `num_classes`), whose last layer is an
         `nn.Linear` and that maps images [B, 3, h, w] to logits [B, C]; its name is then the class's in lower
         case

@@ -1,1 +1,1 @@
-"""The results archive: what finished runs measured, in git, without their weights (docs/archive.md)."""
+"""The results archive: what finished runs measured, in git, without their weights (docs/share-results.md)."""

@@ -25,7 +25,7 @@ from fedshift.storage.rundir import RunDirectory, Summary, rounds_trained
 from fedshift.storage.workspace import Workspace
 
 COLUMNS = ("run", "rounds", "px", "precision", "digest", "commit", "finished", "machine", "hours", "kB")
-LARGE = 100_000  # bytes; docs/archive.md says what runs have
+LARGE = 100_000  # bytes; docs/share-results.md says what runs have
 
 
 def files(workspace: Workspace) -> list[Archived]:

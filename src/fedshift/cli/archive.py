@@ -42,8 +42,8 @@ def command(
     run, the newest alone, to be committed.
 
     `fedshift collect` takes from there what was not trained here, so a clone has tables without training
-    (docs/archive.md). --check exits with 2 where a file is refused, --compare with 1 where a run is not what
-    the archive says: other bits on the same class of machine, or further away than machines differ.
+    (docs/share-results.md). --check exits with 2 if a file is invalid. --compare exits with 1 if a run
+    differs from the archive: in any bit on the same class of machine, else by more than machines differ.
     """
     if checking + comparing + listed > 1:
         raise FedshiftError("fedshift archive", "--check, --compare and --list are three things", "Name one.")

@@ -19,8 +19,10 @@ NAMED = 10  # runs that are not finished; thousands are counted
 @plan_option
 @click.pass_obj
 def command(workspace: Workspace, experiment: str, plan: Path | None) -> None:
-    """Gather the metrics of EXPERIMENT's runs into results/metrics/; those that are not
-    finished here come from the archive (docs/archive.md), or are named. EXPERIMENT.tuning is its tuning.
+    """Gather the metrics of EXPERIMENT's runs into results/metrics/.
+
+    Runs that are not finished here come from the archive (docs/share-results.md), or are named.
+    EXPERIMENT.tuning is its tuning.
     """
     if plan is None:  # of what is declared now, if it was made: thousands of runs are not expanded again
         plan = planfile.last(workspace, read_request(workspace, (experiment,)))
@@ -34,7 +36,7 @@ def command(workspace: Workspace, experiment: str, plan: Path | None) -> None:
         first = " ".join([run["method"], *(f"{axis}={run[axis]}" for axis in collected.keys[1:])])
         click.echo(
             f"not finite: records of {len(diverged)} runs, {first} from round {start} on\n"
-            "  Lower local.lr, or set local.clip: docs/one-run.md, What goes wrong.",
+            "  Lower local.lr, or set local.clip: docs/troubleshooting.md.",
             err=True,
         )
     for name in collected.missing[:NAMED]:

@@ -87,7 +87,7 @@ def command(
         require(torch_device := device_of(device))
     if evaluation is None and (params or selection or full_domain):
         what = "--param, --select, --full-domain are of one evaluation"
-        cure = "Name an EVALUATION. An experiment's own stand in its file: docs/add-an-evaluation.md."
+        cure = "Name an EVALUATION. An experiment's own stand in its file: docs/extend.md."
         raise FedshiftError("fedshift evaluate", what, cure)
     images: Images = "full_domain" if full_domain else "tested"
     values = parsed(params, "--param")
@@ -126,7 +126,7 @@ def _declared(workspace: Workspace, experiment: Experiment, uses: list[Use], pla
         if use.adaptation:
             by_label.setdefault(use.label, (use.adaptation, []))[1].append(use)
     if not by_label:
-        cure = "Say what by `evaluations` or `adapt`, or name an EVALUATION: docs/add-an-evaluation.md."
+        cure = "Say what by `evaluations` or `adapt`, or name an EVALUATION: docs/extend.md."
         raise FedshiftError(f"experiments/{experiment.name}.yaml", "evaluates nothing", cure)
     return {label: (_task(text), of) for label, (text, of) in by_label.items()}
 

@@ -33,7 +33,7 @@ def command(workspace: Workspace, written_alone: bool) -> None:
     """Write results/scorecard.html and .md: by paper and table how many published numbers are consistent,
     different, of too few seeds, or not run; the same of the comparisons that the papers claim and of their
     sentences, over all experiments. It reads the tables that were written. Tables of experiments that need no
-    run, or have archived runs, are written first (docs/archive.md).
+    run, or have archived runs, are written first (docs/share-results.md).
     """
     candidates = [] if written_alone else [*_unwritten(workspace)]
     # What plans runs is left to processes of their own: it loads torch, which the page does not need.

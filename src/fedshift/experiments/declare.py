@@ -24,7 +24,7 @@ NAME = "run"
 PROTOCOL = "unified"
 FOLDER = "compare"
 EVERYBODY = "unified/pacs"  # the experiment whose rows are all methods
-HEAD = "# Written by fedshift compare ({}), which replaces it unless edited: docs/add-an-experiment.md.\n"
+HEAD = "# Written by fedshift compare ({}), which replaces it unless edited."
 
 OWN = {"seed", "data.target", "data.dataset", "data.release", "method.name"}  # keys that have an option
 
@@ -83,12 +83,12 @@ def write(workspace: Workspace, name: str, declared: Partial) -> Path:
         if read(path) == declared:
             return path
         head, _, rest = path.read_text(encoding="utf-8").partition("\n")
-        if f"{head}\n" != HEAD.format(sha256(rest)[:16]):
+        if not head.startswith(HEAD.format(sha256(rest)[:16]).removesuffix(".")):
             what = "is another experiment, or was edited since fedshift compare wrote it"
             raise FedshiftError(path, what, "Choose another --name, or remove it; its runs stay.")
     path.parent.mkdir(parents=True, exist_ok=True)
     text = written(declared, default_flow_style=None, width=110)
-    write_text(path, HEAD.format(sha256(text)[:16]) + text)
+    write_text(path, f"{HEAD.format(sha256(text)[:16])}\n{text}")
     return path
 
 

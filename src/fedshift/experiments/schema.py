@@ -210,7 +210,7 @@ class Table(Closed):
         "`all`, as id, weighted by training images; `avg`, id under the name that FDSE prints; `worst`, "
         "`std`, `pooled`. Besides: `cost.<name>`, `rounds_to.ood=60` (`bytes_to`, `seconds_to`), "
         "`setting.<dotted key>`, `layer.<part>.<number>`; and `gain.` or `ratio.` before one of them, "
-        "relative to the row `against` (docs/add-an-experiment.md).",
+        "relative to the row `against` (docs/write-an-experiment.md).",
     )
     against: str = Field(
         "",

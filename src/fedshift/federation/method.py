@@ -34,30 +34,34 @@ class NoParams:
 
 
 class Method:
-    """Hooks in the order of a round. S: the server; C: one client in one round; L: the layout.
+    """A federated method: attributes and hooks. S: the server; C: a client in one round; L: the layout.
 
-    An object serves one run. What outlives a round is a slot, which checkpoints hold; on itself a method
-    keeps at most what the layout and its parameters make again. What hooks return to be sent, {name: tensor},
-    is counted as traffic.
+    A class that overrides nothing is FedAvg. A model is a flat vector [P + Q], called `row`: P parameters,
+    then Q buffers. An instance serves one run. State that outlives a round belongs in slots, which
+    checkpoints contain. Messages that hooks return, {name: tensor}, are counted as traffic.
 
-    name: of the registry; version: counts up when results change.
-    Params: a dataclass of the hyper-parameters; an instance of it is `hp`.
+    Hooks, in order. Once: `model`, `local`, `personal`. Each round: `setup`, `round`, `broadcast` (server);
+    `begin`, then for each batch `loss`, `grad`, `step`, then `end` (client); `aggregate` (server). For the
+    held-out domain: `unseen`.
+
+    name: the name in the registry; version: raise it when results change.
+    Params: a frozen dataclass of the hyper-parameters; `hp` is an instance of it.
     slots: tensors that outlive the round.
-    logs: name -> meaning, in one line, of what hooks `log`.
-    clients: "pooled" trains one client on everybody's data.
-    weights: overrides the protocol's weights of the average.
-    weighs: `aggregate` weighs clients by a rule of the method's own, whatever the protocol says.
-    optimizer_state: overrides whether clients keep their optimiser's memory between rounds.
-    evaluates: the model; "shared" where clients' private entries are no part of it; or the name of a client
-        slot that holds the client's own model.
-    clip_first: `grad` comes after clipping.
+    logs: name -> meaning, in one line, of the tensors that hooks `log`.
+    clients: "pooled" trains one client on all data.
+    weights: weights of the average, in place of the protocol's.
+    weighs: `aggregate` has its own rule for weights, whatever the protocol specifies.
+    optimizer_state: "persist" or "reset" clients' optimisers between rounds, in place of the protocol's.
+    evaluates: "model"; "shared" if private entries are not part of the tested model; or the name of a client
+        slot that contains the client's own model.
+    clip_first: call `grad` after clipping.
     param_groups: role -> other settings of the optimiser (fedshift.federation.optimizer.Rule) for the
         trainable entries of that role, which must be the model's last ones.
-    rendering: images made before training take the place of the training images.
+    rendering: images that are rendered before training and replace the training images.
     steady: `loss`, `grad` and `step` do the same operations on the same tensors in every step of a client's
-        round but the first ("round"), or of an epoch but the first ("epoch"): on a GPU the step may be
-        recorded and replayed. "": they do not. It holds for the class that declares it, and until a subclass
-        overrides one of these or `model`; a method that overrides none is steady.
+        round except the first ("round"), or of an epoch except the first ("epoch"), so a GPU may record and
+        replay the step. "": they do not. Subclasses that override one of these hooks or `model` declare it
+        themselves; a method that overrides none is steady.
     """
 
     name: ClassVar[str]

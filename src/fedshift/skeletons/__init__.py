@@ -51,12 +51,10 @@ SKELETONS = {
     ),
     "model": Skeleton(
         "models",
-        "docs/add-a-model.md",
+        "docs/extend.md",
         ("{test}", "fedshift train fedavg --data digits --target ink --rounds 3 --set model.name={name}"),
     ),
-    "dataset": Skeleton(
-        "datasets", "docs/add-a-data-set.md", ("{test}", "fedshift fetch {name} --from TREE")
-    ),
+    "dataset": Skeleton("datasets", "docs/extend.md", ("{test}", "fedshift fetch {name} --from TREE")),
     "partition": Skeleton(
         "partitions",
         "docs/partitions.md",
@@ -65,14 +63,14 @@ SKELETONS = {
             "fedshift train fedavg --data digits --target ink --rounds 3 --set partition.scheme={name}",
         ),
     ),
-    "experiment": Skeleton("", "docs/add-an-experiment.md", ("fedshift plan {name}", "fedshift run {name}")),
-    "evaluation": Skeleton(
-        "evaluations", "docs/add-an-evaluation.md", ("{test}", "fedshift evaluate RUN {name}")
+    "experiment": Skeleton(
+        "", "docs/write-an-experiment.md", ("fedshift plan {name}", "fedshift run {name}")
     ),
+    "evaluation": Skeleton("evaluations", "docs/extend.md", ("{test}", "fedshift evaluate RUN {name}")),
     "metric": Skeleton(
-        "metrics", "docs/add-a-metric.md", ("{test}", "fedshift table EXPERIMENT --metric {name}.ood")
+        "metrics", "docs/extend.md", ("{test}", "fedshift table EXPERIMENT --metric {name}.ood")
     ),
-    "figure": Skeleton("figures", "docs/add-a-figure.md", ("{test}", "fedshift figure EXPERIMENT")),
+    "figure": Skeleton("figures", "docs/extend.md", ("{test}", "fedshift figure EXPERIMENT")),
 }
 
 

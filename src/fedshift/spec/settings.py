@@ -191,7 +191,7 @@ class Model(Closed):
     init: Literal["scratch", "imagenet"] = Field(
         "scratch",
         description="Start: `scratch`, drawn from the run's seed and each tensor's name; `imagenet`, the "
-        "first weights that torchvision published (docs/add-a-model.md).",
+        "first weights that torchvision published (docs/datasets.md).",
     )
 
     def build(self, classes: int, px: int) -> Any:

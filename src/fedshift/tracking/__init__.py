@@ -1,4 +1,4 @@
-"""MLflow: what runs have written is published while they are trained, and afterwards (docs/tracking.md)."""
+"""Publish the records of runs in MLflow, while they are trained and afterwards (docs/share-results.md)."""
 
 import os
 

@@ -1,6 +1,6 @@
 """Pages: the names of planned runs in MLflow (page, run, and the labels by which runs are searched and
 compared), what it shows at the head of an experiment, and the views in which its methods are compared
-(docs/tracking.md).
+(docs/share-results.md).
 
 A view is a tag of the experiment, `mlflow.sharedViewState.<name>`, as MLflow's own button "Share" writes it.
 """

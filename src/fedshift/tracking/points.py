@@ -1,4 +1,4 @@
-"""Points: what MLflow gets of a run's records, one value for each metric and round (docs/tracking.md).
+"""Points: what MLflow gets of a run's records, one value for each metric and round (docs/share-results.md).
 
 Names have one slash, `<metric>/<where>`: MLflow lists metrics and charts in alphabetical order, so accuracy
 (`acc/..`) comes first.

@@ -1,3 +1,3 @@
 """Metrics: numbers that are computed from recorded statistics of predictions, one file each
-(docs/add-a-metric.md).
+(docs/extend.md).
 """

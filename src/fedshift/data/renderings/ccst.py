@@ -3,7 +3,7 @@
 A client's overall style is the mean and the standard deviation of each feature channel over all its training
 images. An image is rendered by AdaIN (Huang & Belongie, ICCV 2017) in as many client styles as asked, drawn
 without replacement; its own client's style keeps it as it is. `space: vgg` uses AdaIN's public encoder
-(VGG-19 to relu4_1) and decoder, which must be given as files (docs/add-a-model.md);
+(VGG-19 to relu4_1) and decoder, which must be given as files (docs/datasets.md);
 `space: rgb` is a substitute that needs none: AdaIN on the three colour channels.
 """
 
