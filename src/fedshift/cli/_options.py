@@ -51,7 +51,7 @@ plan_option = click.option(
     "--plan",
     type=click.Path(path_type=Path, dir_okay=False),
     envvar="FEDSHIFT_PLAN",
-    help="The plan's file (fedshift plan --print path).",
+    help="Plan file (fedshift plan --print path).",
 )
 
 device_option = click.option(
@@ -60,7 +60,7 @@ device_option = click.option(
     default="auto",
     envvar="FEDSHIFT_DEVICE",
     show_default=True,
-    help="auto: a GPU where there is one. cuda: fails on a machine without one.",
+    help="auto: a GPU if there is one. cuda: fails without one.",
 )
 
 threads_option = click.option(
@@ -68,7 +68,7 @@ threads_option = click.option(
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="CPU threads, shared evenly by the runs that train at once.",
+    help="CPU threads, shared by the runs trained at once.",
 )
 
 

@@ -17,7 +17,10 @@ from fedshift.storage.rundir import RunDirectory, State
 from fedshift.storage.workspace import Workspace
 
 
-@click.command
+@click.command(
+    epilog="Examples: fedshift archive hfedf/table2; fedshift archive --check; "
+    "fedshift archive hfedf/table2 --compare"
+)
 @click.argument("experiment", required=False, shell_complete=complete(experiments))
 @click.option(
     "--check",
@@ -38,12 +41,12 @@ from fedshift.storage.workspace import Workspace
 def command(
     workspace: Workspace, experiment: str | None, checking: bool, comparing: bool, listed: bool
 ) -> None:
-    """Write what the finished runs of EXPERIMENT measured, without weights, below results-archive/: a file a
-    run, the newest alone, to be committed.
+    """Store what the finished runs of EXPERIMENT measured, without weights, below results-archive/: one small
+    file per run, to be committed.
 
-    `fedshift collect` takes from there what was not trained here, so a clone has tables without training
-    (docs/share-results.md). --check exits with 2 if a file is invalid. --compare exits with 1 if a run
-    differs from the archive: in any bit on the same class of machine, else by more than machines differ.
+    A clone then has tables without training (docs/share-results.md). --check exits with 2 if a file is
+    invalid. --compare exits with 1 if a run differs from the archive: in any bit on the same class of
+    machine, else by more than the noise between machines.
     """
     if checking + comparing + listed > 1:
         raise FedshiftError("fedshift archive", "--check, --compare and --list are three things", "Name one.")

@@ -19,10 +19,8 @@ NAMED = 10  # runs that are not finished; thousands are counted
 @plan_option
 @click.pass_obj
 def command(workspace: Workspace, experiment: str, plan: Path | None) -> None:
-    """Gather the metrics of EXPERIMENT's runs into results/metrics/.
-
-    Runs that are not finished here come from the archive (docs/share-results.md), or are named.
-    EXPERIMENT.tuning is its tuning.
+    """Gather the metrics of EXPERIMENT's runs into results/metrics/. Runs that are not finished here come
+    from the archive, or are listed as missing.
     """
     if plan is None:  # of what is declared now, if it was made: thousands of runs are not expanded again
         plan = planfile.last(workspace, read_request(workspace, (experiment,)))

@@ -10,17 +10,18 @@ from fedshift.common.files import write_bytes
 from fedshift.storage.workspace import Workspace
 
 
-@click.command
+@click.command(
+    epilog="Examples: fedshift compare --data folder:clinics --methods fedavg,fedbn,fdse --rounds 20; "
+    "fedshift compare --data pacs --plan-only"
+)
 @click.option(
     "--data",
     metavar="DATASET[:RELEASE]",
     required=True,
     shell_complete=complete(registered("datasets")),
-    help="The images: digits, pacs:hfedf, folder:PATH (a tree domain/class/image of yours).",
+    help="Data set: digits, pacs:hfedf, or folder:PATH, a tree domain/class/image.",
 )
-@click.option(
-    "--methods", default="all", show_default=True, metavar="NAME,NAME..", help="The rows of its tables."
-)
+@click.option("--methods", default="all", show_default=True, metavar="NAME,NAME..", help="Methods.")
 @click.option(
     "--target", "targets", metavar="DOMAIN,DOMAIN..", help="Domains to hold out.  [default: each once]"
 )
@@ -29,7 +30,7 @@ from fedshift.storage.workspace import Workspace
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Any setting, of all methods.")
 @click.option("--protocol", default="unified", show_default=True, help="A file below reference/protocols.")
 @click.option("--name", help="Name of the experiment.  [default: compare/RELEASE, or compare/DATASET]")
-@click.option("--plan-only", is_flag=True, help="Print what it costs, and leave no experiment.")
+@click.option("--plan-only", is_flag=True, help="Print runs and cost only; write no experiment.")
 @profile_option
 @snakemake_arguments
 @click.pass_obj
@@ -47,15 +48,11 @@ def command(
     profile: str,
     options: tuple[str, ...],
 ) -> None:
-    """Train methods alike on one data set, each of its domains held out once. Ends with their tables, and
-    with which methods are distinguishable on the unseen domains.
+    """Compare methods on one data set, holding out each of its domains once. Ends with tables, and with the
+    methods that are distinguishable on held-out domains.
 
-    Writes experiments/compare/NAME.yaml, plans it, and makes its results with Snakemake. The same command
-    resumes where it was stopped; one with other methods, seeds or domains replaces the experiment, and trains
-    only the runs that are missing.
-
-    \b
-    fedshift compare --data folder:clinics --methods fedavg,fedbn,fdse --seeds 0 --rounds 20
+    Writes experiments/compare/NAME.yaml and runs it with Snakemake. The same command resumes. Other methods,
+    seeds or domains extend the experiment; only missing runs are trained.
     """
     from fedshift.data.dataset import address
     from fedshift.data.fetch import fetch

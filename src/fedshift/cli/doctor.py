@@ -12,14 +12,14 @@ from fedshift.storage.workspace import Workspace
 MARKS = {"ok": ("ok", "green"), "absent": ("--", "yellow"), "wrong": ("!!", "red")}
 
 
-@click.command
+@click.command(epilog="Example: fedshift doctor hfedf/table2")
 @experiments_argument
 @click.pass_obj
 def command(workspace: Workspace, names: tuple[str, ...]) -> None:
-    """Check GPU, Slurm, images and published weights for experiments (default: those of params.yaml).
+    """Check GPU, Slurm, images and pretrained weights for experiments (default: those of params.yaml).
 
-    "ok": there; "--": not there, and not needed; "!!": broken, or needed and not there; the line below says
-    what to do. Exits with 1 where there is a "!!".
+    "ok": available. "--": missing and not needed. "!!": broken, or needed and missing; the line below shows
+    the fix. Exits with 1 if there is a "!!".
     """
     wrong = 0
     for finding in examine(workspace, read_request(workspace, names)):

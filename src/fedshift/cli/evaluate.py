@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 Tasks = dict[str, tuple[Task, list[Use]]]  # by the names of their files, each with its runs
 
 
-@click.command
+@click.command(epilog="Examples: fedshift evaluate 3c3d32cc scores; fedshift evaluate demo confusion")
 @click.argument("subject", metavar="EXPERIMENT|DIGEST", shell_complete=complete(experiments))
 @click.argument("evaluation", required=False)
 @plan_option
@@ -47,7 +47,7 @@ Tasks = dict[str, tuple[Task, list[Use]]]  # by the names of their files, each w
     "--select",
     "selection",
     type=click.Choice(KEPT),
-    help="Which of the kept weights.  [default: an experiment's are by its protocol; best_first]",
+    help="Which saved round.  [default: the protocol's; for one run best_first]",
 )
 @click.option(
     "--full-domain",
@@ -68,13 +68,12 @@ def command(
     device: str,
     threads: int,
 ) -> None:
-    """Compute EVALUATION (`fedshift list evaluations`) of every finished run of an experiment, or of the
-    finished run DIGEST (a prefix will do). Without EVALUATION: all that the experiment's `evaluations` and
-    `adapt` ask for. With --plan, the runs of an experiment are those of the plan.
+    """Compute EVALUATION (`fedshift list evaluations`) from the saved weights of finished runs: of an
+    experiment, or of one RUN (a run id or its beginning). Without EVALUATION: all that the experiment
+    requests.
 
-    What has been computed is not computed again. Runs that are not finished are named. A run that cannot be
-    evaluated leaves the others alone; the exit status is 1 then. Writes into the runs' directories; what is
-    made of an experiment is gathered in results/metrics/<experiment>.evaluated/.
+    Existing results are reused. A run that cannot be evaluated does not stop the others; the exit status is
+    then 1. Results of an experiment are collected in results/metrics/EXPERIMENT.evaluated/.
     """
     import torch
 

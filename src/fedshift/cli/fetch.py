@@ -13,7 +13,11 @@ if TYPE_CHECKING:
     from fedshift.storage.workspace import Workspace
 
 
-@click.command("fetch")
+@click.command(
+    "fetch",
+    epilog="Examples: fedshift fetch pacs; fedshift fetch folder --from TREE --release mine; "
+    "fedshift fetch weights resnet18",
+)
 @click.argument("name", metavar="NAME|weights", shell_complete=complete(registered("datasets")))
 @click.argument("models", metavar="[MODEL]...", nargs=-1)
 @click.option("--release", help="Release; for `folder`, your name for the tree.  [default: original]")
@@ -59,24 +63,11 @@ def command(
     skip_broken: bool,
     link: bool,
 ) -> None:
-    """Get the raw images of data set NAME into data/raw/NAME/RELEASE, and put them under DVC: a small file,
-    data/raw/NAME/RELEASE.dvc, for git, which names this version of the images.
+    """Get the raw images of data set NAME into data/raw/NAME/RELEASE and put them under DVC. Commit the small
+    file data/raw/NAME/RELEASE.dvc: it identifies this version of the images.
 
-    \b
-    fedshift fetch pacs
-    fedshift fetch folder --from TREE --release mine
-    fedshift fetch domainnet --from TREE --link
-
-    Without DVC or a git checkout the images are fetched and not versioned, and a tree is linked.
-
-    Or get published weights, those of each MODEL; without any, those that the experiments of params.yaml
-    start from. Their files go to the folder that FEDSHIFT_WEIGHTS names, else to torch's cache; each is
-    checked by its SHA-256.
-
-    \b
-    fedshift fetch weights
-    fedshift fetch weights resnet18 resnet50
-    fedshift fetch weights --from resnet18-f37072fd.pth
+    `fetch weights [MODEL]...` gets pretrained weights instead; without MODEL those of the experiments in
+    params.yaml. Files go to the folder FEDSHIFT_WEIGHTS, or to torch's cache. Each is checked by its SHA-256.
     """
     if name == "weights":
         if ignore or skip_broken or link:

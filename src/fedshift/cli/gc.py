@@ -13,15 +13,15 @@ from fedshift.storage.workspace import TUNING, Workspace
 from fedshift.training.gc import delete, garbage
 
 
-@click.command
-@click.option("--delete", "deleting", is_flag=True, help="Delete them. Without it they are only named.")
+@click.command(epilog="Example: fedshift gc --delete")
+@click.option("--delete", "deleting", is_flag=True, help="Delete them. Without it they are only listed.")
 @click.pass_obj
 def command(workspace: Workspace, deleting: bool) -> None:
-    """Name runs below results/ that no file below experiments/ needs.
+    """List runs below results/ that no file below experiments/ needs.
 
-    These are runs that were trained again (plan --retrain-changed), of what was taken out of all
-    experiments, and of images of your own that have changed since. Going back to those would train them
-    again. What is being trained stays, as do all tables, figures and collected metrics.
+    These are runs that were trained again (plan --retrain-changed), runs that were removed from all
+    experiments, and runs on your own images that have changed since. Running jobs, tables, figures and
+    collected metrics stay.
     """
     path = plan(workspace, read_request(workspace, tuple(_wanted(workspace))))
     leftovers = list(garbage(workspace, planfile.runs(path)))

@@ -13,12 +13,12 @@ from fedshift.storage.workspace import Workspace
 KINDS = [*registry.PACKAGES, "experiments"]
 
 
-@click.command
+@click.command(epilog="Examples: fedshift list methods; fedshift list experiments --json")
 @click.argument("kind", type=click.Choice(KINDS), required=False)
 @json_option
 @click.pass_obj
 def command(workspace: Workspace, kind: str | None, as_json: bool) -> None:
-    """Name what there is, of one KIND or of all."""
+    """List methods, models, data sets, metrics, experiments and more: all, or one KIND."""
     listed = {section: _titles(workspace, section) for section in ([kind] if kind else KINDS)}
     if as_json:
         echo_json(listed)

@@ -7,17 +7,13 @@ from fedshift.storage.workspace import Workspace
 KINDS = ("method", "model", "dataset", "partition", "experiment", "evaluation", "metric", "figure")
 
 
-@click.command
+@click.command(epilog="Examples: fedshift new method fedmine; fedshift new experiment mine/first")
 @click.argument("kind", type=click.Choice(KINDS))
 @click.argument("name")
 @click.pass_obj
 def command(workspace: Workspace, kind: str, name: str) -> None:
-    """Write a KIND called NAME into own/ of the project folder: whole, and tested as it stands. Then change
-    it. It is found by its name at once; no other file has to change.
-
-    \b
-    fedshift new method fedmine
-    fedshift new experiment mine/first
+    """Write a KIND called NAME into own/ of the project folder: a working skeleton with its test. Then change
+    it. It is found by its name; no other file has to change.
     """
     from fedshift.common.registry import OWN
     from fedshift.skeletons import SKELETONS, write

@@ -29,10 +29,10 @@ TOGETHER = "partition.groups: together"
 )
 @click.pass_obj
 def command(workspace: Workspace, names: tuple[str, ...], plan: Path | None, file: Path | None) -> None:
-    """Write who holds which sample, with a picture of it.
+    """Assign every image to a client, and to training, validation or test. Also plots who holds what.
 
-    Either planned partitions (default: all of the plan), or that of --spec. A planned partition is named as
-    its file: pacs/3f0c5a91b7de of data/partitions/pacs/3f0c5a91b7de.parquet.
+    Makes planned partitions (default: all of the plan), or the one of --spec. A planned partition is named by
+    its file: pacs/3f0c5a91b7de for data/partitions/pacs/3f0c5a91b7de.parquet.
     """
     if file is not None and names:
         raise FedshiftError("fedshift partition", "--spec names one partition", "Leave out DATASET/RECIPE.")

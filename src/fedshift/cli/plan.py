@@ -40,13 +40,18 @@ def read_request(workspace: Workspace, names: tuple[str, ...], **overrides: Any)
     return request
 
 
-@click.command
+@click.command(
+    epilog="Examples: fedshift plan hfedf/table2 --device cuda; fedshift plan demo --json; "
+    "fedshift plan demo --retry-failed"
+)
 @experiments_argument
-@click.option("--pack", type=click.IntRange(min=1), help="Seeds of one configuration in a pack.")
-@click.option("--device", type=click.Choice(DEVICES), help="What training times are estimated for.")
-@click.option("--parallel", type=click.IntRange(min=1), help="Runs of a pack that train at once.")
-@click.option("--hours", type=click.IntRange(min=1), help="The most that a job asks a cluster for.")
-@click.option("--minutes", type=click.IntRange(min=0), help="The least of training that is worth a job.")
+@click.option("--pack", type=click.IntRange(min=1), help="Runs per job: seeds of one configuration.")
+@click.option("--device", type=click.Choice(DEVICES), help="Device for the estimate of training times.")
+@click.option("--parallel", type=click.IntRange(min=1), help="Runs of a job trained at once.")
+@click.option("--hours", type=click.IntRange(min=1), help="Maximum hours requested for a job.")
+@click.option(
+    "--minutes", type=click.IntRange(min=0), help="Minimum training time per job; shorter runs are grouped."
+)
 @click.option("--retry-failed", is_flag=True, help="Train runs that failed for good again.")
 @click.option(
     "--retrain-changed",
@@ -72,7 +77,9 @@ def command(
     as_json: bool,
     **overrides: Any,
 ) -> None:
-    """Expand experiments (default: those of params.yaml) to runs; write the plan below results/plan/."""
+    """Show the runs of experiments (default: those of params.yaml), what is left to do and what it costs.
+    Writes the plan below results/plan/.
+    """
     request = read_request(workspace, names, **overrides)
     path = plan(workspace, request)
     runs = planfile.runs(path)

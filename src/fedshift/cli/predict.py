@@ -24,7 +24,7 @@ of_option = click.option(
     default="unseen",
     show_default=True,
     metavar="unseen|CLIENT",
-    help="The model for a domain that no client has, or a client's, by its number or domain.",
+    help="Model for held-out domains, or that of a client (its number or domain).",
 )
 select_option = click.option(
     "--select",
@@ -37,7 +37,7 @@ select_option = click.option(
 member_option = click.option(
     "--member",
     type=click.IntRange(min=0),
-    help="Of several models for an unseen domain this one.  [default: all]",
+    help="One of several models for held-out domains.  [default: all]",
 )
 
 

@@ -19,15 +19,15 @@ from fedshift.storage.workspace import Workspace
 @plan_option
 @click.option("--release", default="original", show_default=True)
 @click.option("--px", default=32, show_default=True, help="Side of the squares, in pixels.")
-@click.option("--jobs", type=click.IntRange(min=1), help="Processes; default the cores at hand.")
+@click.option("--jobs", type=click.IntRange(min=1), help="Number of processes.  [default: all cores]")
 @click.pass_obj
 def command(
     workspace: Workspace, name: str, plan: Path | None, release: str, px: int, jobs: int | None
 ) -> None:
-    """Resize every image of DATASET to PX x PX, into data/prepared/DATASET, with a picture of its domains
-    side by side.
+    """Decode and resize every image of DATASET once, into data/prepared/DATASET. Also plots its domains side
+    by side.
 
-    DATASET/RECIPE are images of a plan, named as their folder: release and px are the plan's.
+    DATASET/RECIPE names images of a plan by their folder; release and px are then the plan's.
     """
     if "/" in name:
         name, release, px = _planned(workspace, name, plan)

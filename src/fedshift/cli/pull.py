@@ -14,7 +14,7 @@ STAGES = ("data", "partitions", "train", "tables", "report")
 SHOWN = ("tables", "report")
 
 
-@click.command
+@click.command(epilog="Example: fedshift pull --remote lab")
 @click.option("--remote", help="The DVC remote; default: the project's.")
 @click.option("--force", is_flag=True, help="Replace results here that differ from those of the remote.")
 @click.option(
@@ -22,11 +22,11 @@ SHOWN = ("tables", "report")
 )
 @click.pass_obj
 def command(workspace: Workspace, remote: str | None, force: bool, only_restore: bool) -> None:
-    """Get decoded images, partitions, pack stamps, metrics, tables and reports from the DVC remote, and tell
-    Snakemake that they are up to date.
+    """Get decoded images, partitions, metrics, tables and reports from the DVC remote, and mark them as up to
+    date for Snakemake.
 
-    Raw data sets are not among them: `fedshift fetch`, or `dvc pull data/raw/<name>/<release>.dvc` where the
-    remote has them.
+    Raw data sets are separate: `fedshift fetch`, or `dvc pull data/raw/NAME/RELEASE.dvc` if the remote has
+    them.
     """
     from fedshift.analysis.evaluated import restore  # torch
 

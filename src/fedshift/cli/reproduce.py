@@ -19,12 +19,11 @@ from fedshift.storage.workspace import Workspace
 )
 @click.pass_obj
 def command(workspace: Workspace, run: str, device: str, threads: int | None) -> None:
-    """Train an archived run again and say whether it is the same.
+    """Train an archived run again and compare it with the archive: equal bit for bit, within the noise
+    between machines, or different.
 
-    RUN is a run id or the beginning of one (`fedshift archive --list`). Prepares the images and the
-    partition, trains,
-    and compares with the archive: equal bit for bit, within the noise between machines, or different. The
-    exit status is 1 if it is different. An interrupted run resumes; a finished one is only compared.
+    RUN is a run id or the beginning of one (`fedshift archive --list`). Images and partition are prepared
+    first. An interrupted run resumes; a finished one is only compared. Exits with 1 if the run is different.
     """
     from fedshift.training.device import device as device_of
     from fedshift.training.provide import provide

@@ -21,19 +21,19 @@ from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
 
 
-@click.command
+@click.command(epilog="Example: fedshift scorecard")
 @click.option(
     "--written",
     "written_alone",
     is_flag=True,
-    help="Read the tables that are there; make none of the archive.",
+    help="Use existing tables only; build none from the archive.",
 )
 @click.pass_obj
 def command(workspace: Workspace, written_alone: bool) -> None:
-    """Write results/scorecard.html and .md: by paper and table how many published numbers are consistent,
-    different, of too few seeds, or not run; the same of the comparisons that the papers claim and of their
-    sentences, over all experiments. It reads the tables that were written. Tables of experiments that need no
-    run, or have archived runs, are written first (docs/share-results.md).
+    """Write results/scorecard.html and .md: published numbers and claims by verdict, for every paper.
+
+    Uses the tables of all experiments. Missing tables of experiments that are archived, or need no run, are
+    written first.
     """
     candidates = [] if written_alone else [*_unwritten(workspace)]
     # What plans runs is left to processes of their own: it loads torch, which the page does not need.

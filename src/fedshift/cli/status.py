@@ -22,16 +22,14 @@ from fedshift.storage.workspace import Workspace
 CHANGED = "its method or model has changed since: plan --retrain-changed"
 
 
-@click.command
+@click.command(epilog="Examples: fedshift status; fedshift status hfedf/table2 --runs")
 @experiments_argument
-@click.option(
-    "--runs", "every", is_flag=True, help="Name every run, not only those that failed or are running."
-)
+@click.option("--runs", "every", is_flag=True, help="List every run, not only failed and running ones.")
 @json_option
 @click.pass_obj
 def command(workspace: Workspace, names: tuple[str, ...], every: bool, as_json: bool) -> None:
-    """Count finished, running, failed, interrupted and missing runs of experiments (default: those of
-    params.yaml); archived: how many of those that are not finished here the archive contains.
+    """Count finished, archived, running, failed, interrupted and missing runs of experiments (default: those
+    of params.yaml). `archived` counts runs that are in the archive but not finished here.
     """
     request = read_request(workspace, names)
     path = ready(workspace, request)

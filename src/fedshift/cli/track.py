@@ -29,21 +29,21 @@ if TYPE_CHECKING:
 PATIENCE = 120.0  # seconds that a store may be away once there is nothing else to wait for
 
 
-@click.command
+@click.command(epilog="Examples: fedshift track; fedshift track --follow demo; then look at it with make ui")
 @experiments_argument
 @click.option(
-    "--follow/--once", help="Go on until every run has ended, or publish what is there. Default: --once."
+    "--follow/--once", help="Publish until every run has ended, or once what is there.  [default: once]"
 )
 @plan_option
 @click.option(
-    "--beside", type=int, metavar="PID", help="With --follow: end when this process (snakemake) has ended."
+    "--beside", type=int, metavar="PID", help="With --follow: stop when this process (snakemake) ends."
 )
 @click.option(
     "--every",
     type=click.FloatRange(min=0.1),
     default=2.0,
     show_default=True,
-    help="Seconds between two looks.",
+    help="Seconds between two checks.",
 )
 @click.pass_obj
 def command(
@@ -56,15 +56,9 @@ def command(
 ) -> None:
     """Publish runs of experiments (default: those of params.yaml) in MLflow: metrics, parameters, tags.
 
-    Where to: MLFLOW_TRACKING_URI, else mlflow.db in the project folder.
-
-    \b
-    fedshift track                  what is there, again as often as you like
-    fedshift track --follow demo    and go on while its runs are trained
-    make ui                         look at it in a browser
-
-    Ctrl-C ends it, and nothing is lost. snakemake starts a follower by itself, unless FEDSHIFT_TRACK=0; it
-    writes logs/track.log. No run waits for MLflow, and each point is published once, whatever is restarted.
+    The store is MLFLOW_TRACKING_URI, or mlflow.db in the project folder. Repeating the command is safe: each
+    point is published once. Training never waits for MLflow. Snakemake starts a follower by itself, which
+    writes logs/track.log; FEDSHIFT_TRACK=0 turns it off.
     """
     try:
         from fedshift.tracking.publish import Follower

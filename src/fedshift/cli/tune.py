@@ -10,15 +10,14 @@ from fedshift.experiments.tuning import read_choice, tuned
 from fedshift.storage.workspace import TUNING, Workspace
 
 
-@click.command
+@click.command(epilog="Example: fedshift tune unified/tuned")
 @experiment_argument
 @click.pass_obj
 def command(workspace: Workspace, experiment: str) -> None:
-    """Choose the settings of EXPERIMENT by validation, from the finished runs of its search, which
-    `fedshift run EXPERIMENT.tuning` trains.
+    """Choose the settings of EXPERIMENT by validation, from the finished runs of its search (`fedshift run
+    EXPERIMENT.tuning`).
 
-    Writes reference/presets/tuned/EXPERIMENT.yaml, from which the final runs are planned: commit it
-    (docs/tuning.md).
+    Writes reference/presets/tuned/EXPERIMENT.yaml, which the final runs use: commit it (docs/tuning.md).
     """
     declared = load(workspace, experiment)
     tuned(declared)  # raises an error where it is not

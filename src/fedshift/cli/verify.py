@@ -16,13 +16,11 @@ SHOWN = 5
 @click.command("verify")
 @click.argument("name", shell_complete=complete(registered("datasets")))
 @click.option("--release", default="original", show_default=True)
-@click.option(
-    "--write-manifest", is_flag=True, help="Take the tree as it is for right: write its manifest first."
-)
+@click.option("--write-manifest", is_flag=True, help="Accept the tree as it is: write its manifest first.")
 @click.pass_obj
 def command(workspace: Workspace, name: str, release: str, write_manifest: bool) -> None:
-    """Check every raw image of data set NAME; names what is missing, surplus or corrupt, and byte-identical
-    files.
+    """Check every raw image of data set NAME against its manifest. Lists missing, additional and corrupt
+    files, and byte-identical images.
     """
     if write_manifest:
         click.echo(verify.write_manifest(workspace, name, release, accept=True))
