@@ -38,7 +38,7 @@ STATISTIC = {
 DIAGNOSTIC = {
     "round": PLACE["round"],
     "client": "the client that it is of; -1 of none",
-    "name": "of the tensor: `fedshift list methods` says what each method records",
+    "name": "of the tensor: the class attribute `logs` of a method lists them",
     "index": "the place among the tensor's other axes, flattened",
     "value": "the number",
 }

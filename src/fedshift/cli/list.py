@@ -37,11 +37,9 @@ def command(workspace: Workspace, kind: str | None, as_json: bool) -> None:
 
 
 def _more(workspace: Workspace, kind: str | None, name: str) -> list[str]:
-    """Lines below a name where its kind alone is listed: the small tensors that a method logs; of a data set
-    how far each release is (absent, raw, verified, prepared, partitioned).
+    """Lines below a data set, where data sets alone are listed: the state of each release (absent, raw,
+    verified, prepared, partitioned).
     """
-    if kind == "methods":
-        return [f"{logged}: {meaning}" for logged, meaning in registry.get("methods", name).logs.items()]
     if kind != "datasets":
         return []
     from fedshift.data.state import states
