@@ -55,7 +55,7 @@ def test_what_may_not_be_read_or_written_is_named(tmp_path: Path, closed: str) -
     assert told.returncode == 2 and "Traceback" not in told.stderr
     inside = Path(closed).relative_to(Path(closed).parts[0])
     assert f"{inside}" in told.stderr and "Permission denied" in told.stderr
-    assert "Mend its permissions" in told.stderr
+    assert "Fix its permissions" in told.stderr
 
 
 def test_a_read_only_file_system_is_named(project: Path, tmp_path: Path) -> None:

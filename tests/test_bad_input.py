@@ -34,7 +34,7 @@ MISTAKES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"spec": {"federation": {"rounds": 2**40}}}, ("'federation.rounds'", "less than or equal to 1000000")),
     ({"tables": {"main": {"columns": ["target"], "metrics": []}}}, ("tables.main.metrics", "at least 1")),
     ({"methods": {"../../x": {"method": {"name": "fedavg"}}}}, ("'methods'", "'../../x' is no name")),
-    ({"name": "../../other"}, ("'name' is no key of the file", "Rename the file")),
+    ({"name": "../../other"}, ("'name' is not a key of the file", "Rename the file")),
     ({"methods": {"fedprox": {"method": {"params": {"mu": -1}}}}}, ("method.params: 'mu' of fedprox must be from 0 to 1,000,000", "Got -1")),
     ({"spec": {"partition": {"scheme": "dirichlet", "params": {"clients": 40_000}}}}, ("partition.params: 40,000 clients", "32,767 or less")),
     ({"figures": [{"ranks": {"against": "fedavgg"}}]}, ("against", "fedavg")),

@@ -1,5 +1,6 @@
 """Prose of pages and `--help` texts: short sentences, plain words, word budgets. The table gives replacements."""
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,6 +49,7 @@ INSTEAD = {  # pattern, in either case -> what to write
     r"whoever": "anyone who",
 }
 PATTERNS = {re.compile(rf"\b(?:{phrase})(?!\w)", re.IGNORECASE): write for phrase, write in INSTEAD.items()}
+SOURCE = ROOT / "src" / "fedshift"
 GENERATED = re.compile(r"<!-- (?:made|results): .*?<!-- end -->", re.DOTALL)
 NO_PROSE = [  # of a page, with what takes its place
     (re.compile(r"^ *```.*?^ *```$|<!--.*?-->|^>[^\n]*|\$\$.*?\$\$", re.MULTILINE | re.DOTALL), ""),
@@ -100,6 +102,47 @@ def test_a_page_is_plain(page: Path) -> None:
 @pytest.mark.parametrize(("name", "text"), [pytest.param(*one, id=one[0]) for one in helps(main)])
 def test_a_help_text_is_plain(name: str, text: str) -> None:
     assert [*faults(text)] == []
+
+
+TELLS = {"FedshiftError", "unknown", "echo", "warning", "info", "error", "UsageError"}
+PARTS = {
+    "what",
+    "cure",
+    "hint",
+    "problem",
+    "wrong",
+    "text",
+    "message",
+    "stopped",
+}  # names of parts of messages
+RECORDED = (
+    "methods",
+    "models",
+    "evaluations",
+)  # whose files are hashed with runs: a new word would rename them
+
+
+def messages(source: str) -> Iterator[str]:
+    """The texts that a module prints or raises."""
+    for node in ast.walk(ast.parse(source)):
+        parts: list[ast.expr] = []
+        if isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) in TELLS:
+            parts = [*node.args, *(keyword.value for keyword in node.keywords)]
+        elif isinstance(node, ast.Assign):
+            named = {one.id for of in node.targets for one in ast.walk(of) if isinstance(one, ast.Name)}
+            parts = [node.value] if named & PARTS else []
+        for constant in (one for part in parts for one in ast.walk(part) if isinstance(one, ast.Constant)):
+            if isinstance(constant.value, str) and " " in constant.value:
+                yield constant.value
+
+
+def test_messages_are_plain() -> None:
+    files = [
+        path for path in sorted(SOURCE.rglob("*.py")) if path.relative_to(SOURCE).parts[0] not in RECORDED
+    ]
+    found = {path: [fault for text in messages(path.read_text()) for fault in faults(text)] for path in files}
+    assert {path.name: some for path, some in found.items() if some} == {}
+    assert sum(len([*messages(path.read_text())]) for path in files) > 400
 
 
 def test_pages_are_within_their_budgets() -> None:

@@ -121,10 +121,10 @@ def _beyond_limits(workspace: Workspace, request: Request, partition: str) -> It
     most_minutes, most_memory = limits(partition)
     where = f"partition '{partition}'"
     if most_minutes is not None and minutes > most_minutes:
-        text = f"{where} ends jobs after {most_minutes} minutes, the longest one planned asks for {minutes}"
+        text = f"{where} ends jobs after {most_minutes} minutes, the longest one planned requests {minutes}"
         hours = max(1, most_minutes // 60)
         cure = f"Set `hours: {hours}` in params.yaml, or choose a partition with more time."
         yield Finding("slurm", "wrong", text, cure)
     if most_memory is not None and memory > most_memory:
-        text = f"{where} has nodes of {most_memory} MB, the largest job planned asks for {memory}"
+        text = f"{where} has nodes of {most_memory} MB, the largest job planned requests {memory}"
         yield Finding("slurm", "wrong", text, "A smaller `parallel` in params.yaml, or larger nodes.")

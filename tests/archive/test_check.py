@@ -43,7 +43,7 @@ def without(values: pa.Table) -> pa.Table:
     [
         (summary(lambda of: of["spec"]["local"].update(lr=0.5)), (SUMMARY, "do not make the digest")),
         (summary(lambda of: of["spec"].update(speed=1)), (f"{SUMMARY}: spec", "unknown key 'speed'")),
-        (summary(lambda of: of.update(digest="0" * 16)), (SUMMARY, "digest is 0000000000000000")),
+        (summary(lambda of: of.update(digest="0" * 16)), (SUMMARY, "run id is 0000000000000000")),
         (summary(lambda of: of.pop("hashes")), ("'hashes' is missing",)),
         (lambda old: rewritten(old, {SUMMARY: b"[]"}), (SUMMARY,)),
         (lambda old: rewritten(old, {SUMMARY: b"{"}), (SUMMARY, "is no summary of a run")),

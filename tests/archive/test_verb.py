@@ -162,9 +162,9 @@ def test_a_doctored_file_is_refused_before_tables_are_made(clone: Workspace) -> 
     (one,) = [one for one in store.files(clone) if "/fedbn/" in one.index.run]
     new = with_table(one, "metrics.parquet", lambda table: table.drop_columns(["value"]))
     refused(fedshift(clone.root, "table", "tiny"), f"{new.path}: metrics.parquet", "column 'value'")
-    said = f"refused: {new.path}: metrics.parquet", "1 archived runs are whole", "1 files are refused"
+    said = f"rejected: {new.path}: metrics.parquet", "1 archived runs are whole", "1 files are rejected"
     refused(fedshift(clone.root, "archive", "--check"), *said)
-    refused(fedshift(clone.root, "archive", "--check", "tiny"), "1 files are refused")
+    refused(fedshift(clone.root, "archive", "--check", "tiny"), "1 files are rejected")
 
 
 def test_archive_check_and_compare(here: Workspace) -> None:

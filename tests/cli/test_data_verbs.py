@@ -149,7 +149,7 @@ def test_a_name_that_is_not_planned_is_refused_with_the_nearest(
     refused(fedshift(project, "partition", name, *by_file), "Leave out DATASET/RECIPE")
     monkeypatch.setattr("fedshift.spec.settings.ENGINE_VERSION", 99)
     for arguments in (["partition", name], ["prepare", images.prepared.removeprefix("data/prepared/")]):
-        refused(fedshift(project, *arguments), "Run snakemake again: it plans anew.")
+        refused(fedshift(project, *arguments), "Run snakemake again: it plans again.")
 
 
 def test_divisions_that_are_documented_are_ones() -> None:

@@ -63,14 +63,14 @@ def test_a_folder_of_experiments_is_all_in_it(project: Path) -> None:
 
 
 def test_one_experiment_is_not_a_folder_of_them(project: Path) -> None:
-    said = "experiments/unified: is a folder of experiments, and one of them is asked for"
+    said = "experiments/unified: is a folder of experiments, not an experiment"
     refused(fedshift(project, "table", "unified"), said, "Name one: unified/equal_steps, ")
 
 
 def test_all_targets_of_a_folder_are_named_by_the_command_that_is_told(project: Path, tmp_path: Path) -> None:
     (project / "experiments" / "own.yaml").write_text(FOLDER)
     said = fedshift(project, "plan", "own")
-    refused(said, "axes.target: 'all' asks for the domains of 'folder'", "List them: `target: [a, b]`")
+    refused(said, "axes.target: 'all' requests the domains of 'folder'", "List them: `target: [a, b]`")
     (command,) = re.findall(r"see them: (fedshift .*)", said.output)
     refused(fedshift(project, *shlex.split(command)[1:]), "Run: fedshift fetch folder --release mine")
 

@@ -19,11 +19,11 @@ BROKEN = {
     "zz_c": (START + "class Mine(Method):\n    mu = 1\n", "zz_c.py: no class has name = 'zz_c'"),
     "zz_d": (
         START + "class Mine(Method):\n    name = 'zz_d'\n\n    class Params:\n        mu = 1\n",
-        "Mine.Params is no dataclass",
+        "Mine.Params is not a dataclass",
     ),
     "zz_e": (
         START + "class Mine(Method):\n    name = 'zz_e'\n\n    def gradient(self, C, g):\n        pass\n",
-        "fedshift.methods.zz_e.Mine: 'gradient' is no hook",
+        "fedshift.methods.zz_e.Mine: 'gradient' is not a hook",
     ),
 }
 

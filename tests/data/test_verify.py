@@ -127,5 +127,7 @@ def test_lists_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     with pytest.raises(FedshiftError, match="holds no lists"):
         gather(tmp_path, str)
     (tmp_path / "real_train.txt").write_text("zebra.jpg 3\n")
-    with pytest.raises(FedshiftError, match=r"real_train.txt:1: 'zebra.jpg 3' is no path domain/class/file"):
+    with pytest.raises(
+        FedshiftError, match=r"real_train.txt:1: 'zebra.jpg 3' is not a path domain/class/file"
+    ):
         gather(tmp_path, str)

@@ -169,6 +169,6 @@ def test_what_is_not_there_is_said(home: Path, tmp_path: Path) -> None:
     bare = fedshift.run(
         "fedavg", "digits", "ink", rounds=1, settings=SMALL | {"evaluation.keep": "none"}, root=home
     )
-    with pytest.raises(FedshiftError, match="kept no weights"):
+    with pytest.raises(FedshiftError, match="saved no weights"):
         bare.model()
     assert run.predict(np.empty((0, 8, 8, 3), np.uint8)).labels == []

@@ -55,7 +55,7 @@ def test_a_set_and_an_experiment_side_by_side() -> None:
 def test_what_is_no_pattern_is_refused(name: str) -> None:
     """Python 3.13 takes it for a pattern, and ended in a traceback before."""
     with pytest.raises(
-        FedshiftError, match=f"experiments: '{re.escape(name)}' is no pattern\n.*between slashes"
+        FedshiftError, match=f"experiments: '{re.escape(name)}' is not a pattern\n.*between slashes"
     ):
         asked(name)
 

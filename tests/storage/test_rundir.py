@@ -80,7 +80,7 @@ def test_a_torn_file_counts_as_never_written(run: RunDirectory, torn: bytes) -> 
 
 
 SHAPES = "mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)"
-NO_CUDA = FedshiftError("device: cuda", "no working CUDA on n0, where a GPU was asked for", "", retry=True)
+NO_CUDA = FedshiftError("device: cuda", "no working CUDA on n0, where a GPU was requested", "", retry=True)
 OF_THE_MACHINE = [
     RuntimeError("CUDA error: uncorrectable ECC error encountered"),
     torch.AcceleratorError("CUDA error: unspecified launch failure"),

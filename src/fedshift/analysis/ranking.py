@@ -88,7 +88,7 @@ def ranking(collections: Sequence[Collected], metric: str, against: str = "") ->
     scores, left = _scores(collections, metric)
     if len(scores) < 2 or scores.empty:
         what = f"{len(scores)} methods have all seeds of one data set and held-out domain; two are the least"
-        cure = "Train more: fedshift status EXPERIMENT says what is missing."
+        cure = "Train more: fedshift status EXPERIMENT shows what is missing."
         raise FedshiftError("ranking", what, cure)
     names = [*scores.index]
     if against and against not in names:

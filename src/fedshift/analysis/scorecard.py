@@ -266,7 +266,7 @@ def _of_claims(
         if said.comparisons > 1 and counts:
             rest = f", {said.others} without a run" if said.others else ""
             word = f"{said.counts[OUTCOMES[0]]} of {said.comparisons} as published"
-            what = f"{said.claim}, said of {said.said}"
+            what = f"{said.claim}, about {said.said}"
             yield Finding(f"{said.paper} {said.items}", what, word, f"{counts}{rest}; {said.text}", "")
 
 

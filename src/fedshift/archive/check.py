@@ -38,7 +38,7 @@ def check(workspace: Workspace, archived: Archived) -> None:
     index = archived.index
     spec = parse(summary["spec"], f"{archived.path}: {SUMMARY}: spec")
     if summary["digest"] != archived.digest:
-        what = f"digest is {summary['digest']}, not {archived.digest} as in the file's name"
+        what = f"run id is {summary['digest']}, not {archived.digest} as in the file's name"
         raise _refused(archived, SUMMARY, what)
     if spec.id_under(index.versions) != archived.digest:
         raise _refused(archived, SUMMARY, "its specification and versions do not make the digest in its name")

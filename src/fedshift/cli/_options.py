@@ -110,4 +110,4 @@ def unchanged(where: str, planned: object, present: object) -> None:
     """
     if present != planned:
         what = "the code has changed since this was planned"
-        raise FedshiftError(where, what, "Run snakemake again: it plans anew.")
+        raise FedshiftError(where, what, "Run snakemake again: it plans again.")

@@ -101,7 +101,7 @@ def _check(workspace: Workspace, files: list[Path]) -> None:
             check(workspace, archived)
             whole.append(archived)
         except FedshiftError as error:
-            click.echo(f"refused: {error}", err=True)
+            click.echo(f"rejected: {error}", err=True)
             refused += 1
     old = store.superseded(whole)
     for run in old:
@@ -111,7 +111,7 @@ def _check(workspace: Workspace, files: list[Path]) -> None:
     for machine, count in Counter(run.machine for run in whole).items():
         click.echo(f"{count:6}  {machine}")
     if refused:
-        raise FedshiftError(workspace.archive, f"{refused} files are refused: see above")
+        raise FedshiftError(workspace.archive, f"{refused} files are rejected: see above")
 
 
 def _list(workspace: Workspace, files: list[Path]) -> None:

@@ -90,7 +90,7 @@ def command(
     if stays:
         click.echo(file)
         if made := to_its_end(snakemake(name, profile, options), workspace.root):
-            click.echo("Not all of it is made. The same command goes on from there.", err=True)
+            click.echo("Not finished. The same command resumes.", err=True)
             sys.exit(made)
         _said(["table", name], workspace)
         if len(declared["methods"]) > 1:

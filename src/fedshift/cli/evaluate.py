@@ -86,7 +86,7 @@ def command(
         require(torch_device := device_of(device))
     if evaluation is None and (params or selection or full_domain):
         what = "--param, --select, --full-domain are of one evaluation"
-        cure = "Name an EVALUATION. An experiment's own stand in its file: docs/extend.md."
+        cure = "Name an EVALUATION. Those of an experiment are in its file: docs/extend.md."
         raise FedshiftError("fedshift evaluate", what, cure)
     images: Images = "full_domain" if full_domain else "tested"
     values = parsed(params, "--param")

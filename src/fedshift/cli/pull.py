@@ -44,8 +44,8 @@ def command(workspace: Workspace, remote: str | None, force: bool, only_restore:
     # experiments or code have changed since, that would certify old tables as new ones.
     if _run(workspace.root, "dvc", "status", "--quiet", *SHOWN):
         click.echo(
-            "These results are older than the experiments or the analysis: snakemake makes tables anew, and "
-            "trains what no stamp names."
+            "These results are older than the experiments or the analysis: Snakemake makes the tables "
+            "again and trains what is missing."
         )
         return
     if _run(workspace.root, "snakemake", "--profile", "profiles/local", "--touch", "--forceall", "all"):

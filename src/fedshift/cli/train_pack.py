@@ -134,7 +134,7 @@ def _named(path: Path, pack: str | None, digests: tuple[str, ...]) -> list[Run]:
     if pack is not None and not every:
         raise unknown(path, "pack", pack, {run.pack for run in planfile.runs(path)})
     if not pack and not digests:
-        cure = "Give --pack, or digests (see: fedshift plan --print runs)."
+        cure = "Give --pack, or run ids (see: fedshift plan --print runs)."
         raise FedshiftError("fedshift train-pack", "no run is named", cure)
     for digest in digests:
         if not any(run.digest.startswith(digest) for run in every):

@@ -33,7 +33,7 @@ HELD = (BlockingIOError, PermissionError)  # of a local and of a remote file sys
 CURES = {
     errno.EROFS: "Mount its file system for writing, or work in another folder (--root)",
     errno.ENAMETOOLONG: "Choose a shorter name",
-    **dict.fromkeys((errno.EACCES, errno.EPERM), "Mend its permissions"),
+    **dict.fromkeys((errno.EACCES, errno.EPERM), "Fix its permissions"),
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "Free space there"),
     **dict.fromkeys((errno.ENOTDIR, errno.EEXIST), "Remove the file that is where a folder must be"),
 }
@@ -64,7 +64,7 @@ def atomic_path(path: Path, synced: bool = True) -> Iterator[Path]:
         os.replace(temporary, path)
     except OSError as error:
         what = f"cannot be written: {error.strerror or error}"
-        cure = cure_of(error) or "Mend the folder, then run the same command again."
+        cure = cure_of(error) or "Fix the folder, then run the same command again."
         raise FedshiftError(path, what, cure, retry=True) from error
     finally:
         with contextlib.suppress(OSError):

@@ -130,7 +130,7 @@ def _class(path: str, name: str) -> Any:
     for _, value in inspect.getmembers(loaded, inspect.isclass):
         if value.__module__ == loaded.__name__ and getattr(value, "name", None) == name:
             if hasattr(value, "Params") and not dataclasses.is_dataclass(value.Params):
-                what = f"{value.__name__}.Params is no dataclass"
+                what = f"{value.__name__}.Params is not a dataclass"
                 raise FedshiftError(loaded.__file__, what, "Write @dataclass(frozen=True) above it.")
             return value
     what = f"no class has name = '{name}'"
@@ -144,7 +144,7 @@ def _broken(error: Exception) -> FedshiftError:
     else:
         last = traceback.extract_tb(error.__traceback__)[-1]
         place, what = f"{last.filename}:{last.lineno}", str(error)
-    return FedshiftError(place, f"{type(error).__name__}: {what}", "Mend that line.")
+    return FedshiftError(place, f"{type(error).__name__}: {what}", "Fix that line.")
 
 
 def title(kind: str, name: str) -> str:

@@ -48,7 +48,7 @@ class _Words:
 
 
 class _Writer(_Words, yaml.SafeDumper):
-    """YAML with quotes around each text that is no text without them."""
+    """YAML with quotes around each text that is not text without them."""
 
 
 class _Reader(_Words, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # C where PyYAML has it
@@ -61,7 +61,7 @@ class _Reader(_Words, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: i
         seen: set[str] = set()
         for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
             if key.value in seen:
-                problem = f"'{key.value}' stands here twice"
+                problem = f"'{key.value}' is here twice"
                 raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
             seen.add(key.value)
         return dict(super().construct_mapping(node, deep))
@@ -100,11 +100,11 @@ def _check_plain(parsed: Any, path: Path) -> None:
         if isinstance(part, dict):
             waiting += part.values()
             if odd := [key for key in part if not isinstance(key, str)]:
-                what, cure = f"the key {odd[0]!r} is no text", "Write it in quotes."
+                what, cure = f"the key {odd[0]!r} is not text", "Write it in quotes."
         elif isinstance(part, list):
             waiting += part
         elif isinstance(part, float) and not math.isfinite(part):
-            what, cure = f"{part} is no number", "Write a finite one."
+            what, cure = f"{part} is not a number", "Write a finite one."
         elif not isinstance(part, str | int | float | None):
             what, cure = f"{part!r} is neither text nor number", "Write it in quotes."
         if seen + len(waiting) > VALUES:
@@ -127,7 +127,7 @@ def read(path: Path) -> dict[str, Any]:
     except yaml.YAMLError as error:  # a character that YAML does not allow
         raise FedshiftError(path, f"is not YAML: {error}", "Fix that line.") from None
     except (RecursionError, ValueError) as error:  # a number of 5,000 digits
-        raise FedshiftError(path, f"cannot be read: {error}", "Mend it: is it nested too deeply?") from None
+        raise FedshiftError(path, f"cannot be read: {error}", "Fix it: is it nested too deeply?") from None
     if not isinstance(keys, dict | None):
         raise FedshiftError(path, "holds no keys", "Write lines `key: value`.")
     return keys or {}

@@ -217,7 +217,7 @@ def _openable(raw: Path) -> None:
             problems.append(f"control character in a name: {name!a}")
     if problems:
         what = "\n  ".join(["cannot be taken as it is:", *problems])
-        raise FedshiftError(raw, what, "Mend these and run the same command again.")
+        raise FedshiftError(raw, what, "Fix these and run the same command again.")
 
 
 def _download(dataset: Dataset, raw: Path, say: Say, skip_broken: bool) -> None:

@@ -103,5 +103,5 @@ def _path_and_label(line: str, where: str) -> tuple[str, str]:
         text, label = text[: found.start()], found[1]
     parts = text.split("/")
     if len(parts) < 3:
-        raise FedshiftError(where, f"'{line}' is no path domain/class/file", "Mend the list.")
+        raise FedshiftError(where, f"'{line}' is not a path domain/class/file", "Fix the list.")
     return "/".join(parts[-3:]), label

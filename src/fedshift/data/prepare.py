@@ -192,7 +192,7 @@ def _write(part: Path, dataset: Dataset, raw: Path, facts: dict[str, Any], jobs:
     if broken:
         what = "\n  ".join([f"{len(broken)} images cannot be read:", *broken])
         skip = f"fedshift fetch {dataset.name} --release {raw.name} --skip-broken"
-        cure = "Replace them and verify, or fetch the data set again; leave them out of your own tree:"
+        cure = "Replace them and verify, or fetch the data set again; leave them out of your tree:"
         raise FedshiftError(raw, what, f"{cure} {skip}")
     domains, classes = dataset.domains_and_classes(raw)
     hashes = {"images": sha256_file(images), "index": write_columns(part / "index.parquet", index, {})}

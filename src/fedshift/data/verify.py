@@ -38,7 +38,7 @@ def verify(workspace: Workspace, name: str, release: str = "original") -> Path:
     declared = manifest(workspace, name, release)
     wanted, actual = _listed(declared), tabulate(dataset, raw)
     if tree_hash(wanted, raw) != declared["hash"]:
-        what = "does not match the hash in its manifest, or the lists beside the tree were changed"
+        what = "does not match the hash in its manifest, or the lists next to the tree were changed"
         raise FedshiftError(declared["list"], what, f"Restore these files, or {_take_as_is(name, release)}")
     problems = differences(wanted, actual)
     if problems:
@@ -46,10 +46,10 @@ def verify(workspace: Workspace, name: str, release: str = "original") -> Path:
         if dataset.release(release).manifest is None:
             instead = _take_as_is(name, release)
         what = "\n  ".join([f"differs from its manifest ({declared['files']:,} files):", *problems])
-        raise FedshiftError(raw, what, f"Mend these files, or {instead}")
+        raise FedshiftError(raw, what, f"Fix these files, or {instead}")
     if not declared.get("accepted") and (problems := unpublished(dataset, raw, actual)):
         what = "\n  ".join(["is not what was published:", *problems])
-        raise FedshiftError(raw, what, f"Mend the tree, or {_take_as_is(name, release)}")
+        raise FedshiftError(raw, what, f"Fix the tree, or {_take_as_is(name, release)}")
     facts = {key: declared[key] for key in ("dataset", "release", "files", "bytes", "hash", "counts")}
     plot_counts(facts["counts"], f"{name} {release}", stamp.with_suffix(".png"))
     write_json(stamp, {**facts, "accepted": bool(declared.get("accepted")), "duplicates": duplicates(actual)})

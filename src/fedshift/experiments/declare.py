@@ -65,12 +65,12 @@ def spec_of(
 
 def entry_of(rounds: int | None, settings: Mapping[str, Any]) -> Partial:
     """Settings by dotted key, nested as below an experiment's `methods`. Raises FedshiftError for one that
-    has an option of its own, which would win over it without a word.
+    has its own option, which would win over it without a word.
     """
     own = {} if rounds is None else {"federation.rounds": rounds}
     for key in (OWN | own.keys()) & settings.keys():
         cure = "Set it by --data, --target, --seed (compare: --seeds), --rounds or the method's name."
-        raise FedshiftError(key, "has an option of its own", cure)
+        raise FedshiftError(key, "has its own option", cure)
     return nested({**own, **settings})
 
 

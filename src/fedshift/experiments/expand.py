@@ -53,7 +53,7 @@ def expand(
     """
     cells = list(cells_of(workspace, experiment, choice, built=built))
     if not cells:
-        what = "asks for no run: `only` leaves no domain of the data sets"
+        what = "requests no run: `only` leaves no domain of the data sets"
         raise FedshiftError(experiment.file, what, "Leave a target to hold out.")
     tasks = evaluations(workspace, experiment)
     for label, task in tasks.items():
@@ -229,7 +229,7 @@ def _domains(dataset: str, where: str, release: str = "original") -> tuple[str, 
     """The domains of a data set. Raises FedshiftError at `where` where only the images name them."""
     domains: tuple[str, ...] = get("datasets", dataset, f"{where}: data.dataset").domains
     if not domains:
-        what = f"'all' asks for the domains of '{dataset}', which only its images tell"
+        what = f"'all' requests the domains of '{dataset}', which only its images tell"
         cure = f"List them: `target: [a, b]`. To see them: fedshift verify {dataset} --release {release}"
         raise FedshiftError(f"{where}: axes.target", what, cure)
     return domains

@@ -33,13 +33,15 @@ def load(workspace: Workspace, name: str) -> Experiment:
         return stage(workspace, load(workspace, base))
     if not has(workspace.experiments, name):
         if inside := [other for other in available(workspace) if other.startswith(f"{name}/")]:
-            what = "is a folder of experiments, and one of them is asked for"
+            what = "is a folder of experiments, not an experiment"
             raise FedshiftError(workspace.experiments / name, what, f"Name one: {', '.join(inside)}.")
         raise unknown_experiment(workspace, name)
     path = workspace.experiments / f"{name}.yaml"
     declared, where = read(path), path.relative_to(workspace.root).as_posix()
     if "name" in declared:
-        raise FedshiftError(where, "'name' is no key of the file", "Rename the file: its path is its name.")
+        raise FedshiftError(
+            where, "'name' is not a key of the file", "Rename the file: its path is its name."
+        )
     return closed(Experiment, {**declared, "name": name}, where)
 
 

@@ -99,7 +99,7 @@ def _row(printed: str, experiment: Experiment, where: str) -> str:
     labels = {plain(label): label for label in experiment.rows}
     if plain(printed) not in labels:
         cure = f"Train it here, or say which row it is: rows: {{{printed!r}: <row>}}."
-        raise FedshiftError(where, f"speaks of '{printed}', which is no row of this experiment", cure)
+        raise FedshiftError(where, f"speaks of '{printed}', which is not a row of this experiment", cure)
     return labels[plain(printed)]
 
 

@@ -192,7 +192,7 @@ def points(spaces: Mapping[str, Space], budget: int | str, draw: int, where: str
         found.setdefault(canonical_json(point), point)
         if len(found) == budget:
             return [*found.values()]
-    what = f"{LONGEST} draws met {len(found)} different points, and the budget is {budget}"
+    what = f"{LONGEST} samples gave {len(found)} different points, and the budget is {budget}"
     raise FedshiftError(where, what, "Widen a range, or lower the budget.")
 
 

@@ -137,11 +137,11 @@ def _table(experiment: Experiment, table: Table, axes: list[str], held_out: int,
         what = "and `gain.` or `ratio.` among metrics belong together"
         raise FedshiftError(f"{where}.against", what, "Give both, or neither.")
     if any(one.kind == "layer" for one in columns) and not (experiment.paper and len(table.printed) == 1):
-        what = "has layers, which stand beside those that a paper prints"
+        what = "has layers, which are compared with published ones"
         raise FedshiftError(where, what, "Name the paper, and its table in `printed`.")
     if not experiment.train and not all(one.declared for one in columns):
         cure = "Leave out what runs measure, or `train: false`."
-        raise FedshiftError(f"{where}.metrics", "asks for what runs measure, and none is trained", cure)
+        raise FedshiftError(f"{where}.metrics", "requires what runs measure, and none is trained", cure)
     for axis in table.columns:
         check_known(f"{where}.columns", "axis", axis, [*axes, METRIC])
     for rule in table.select:
@@ -179,7 +179,7 @@ def _published(printed: frozenset[str], experiment: Experiment, uses: list[Use],
             if printed.isdisjoint(keys):
                 first = keys[0] if keys else template
                 near = difflib.get_close_matches(first, printed, n=1, cutoff=0)
-                what = f"meets no printed number: reference/published.csv has no '{first}'"
+                what = f"meets no published number: reference/published.csv has no '{first}'"
                 raise FedshiftError(place, what, f"Its nearest key is '{near[0]}'." if near else "")
 
 

@@ -55,14 +55,16 @@ def resume(federation: Federation, path: Path, segments: Path, identity: str, co
     changed = metadata.get("code", code) != code
     if changed or not metadata["segment"]:
         why = "begun before the method's file changed" if changed else "by an earlier version"
-        log.warning("%s: %s: this run starts anew", path, why)
+        log.warning("%s: %s: this run starts from scratch", path, why)
         _keep_until(-1, segments)
         return None
     if metadata.get("identity") != identity or metadata.get("layout") != federation.layout.hash:
         what = f"belongs to run {metadata.get('identity')}, not to {identity}"
-        raise FedshiftError(path, what, "Move it away; this run then starts anew.")
+        raise FedshiftError(path, what, "Move it away; this run then starts from scratch.")
     if metadata["alignment"] != str(federation.layout.alignment):
-        cure = "Go on with the device that it was begun on; or move it away: this run then starts anew."
+        cure = (
+            "Resume on the device that it was started on, or move it away: this run then starts from scratch."
+        )
         raise FedshiftError(path, f"was not written on a {federation.device.type}", cure)
     packed = {name: tensors.pop(name).numpy().tobytes() for name in _tables(federation, segments)}
     federation.load_state_dict(nested({**tensors, **json.loads(metadata["values"])}))

@@ -88,7 +88,7 @@ class Method:
             close = difflib.get_close_matches(name, hooks, n=1, cutoff=NEAR)
             if close and not hasattr(Method, name) and not name.startswith("_"):
                 cure = f"Did you mean '{close[0]}'? The names of helpers begin with '_'."
-                raise FedshiftError(where, f"'{name}' is no hook", cure)
+                raise FedshiftError(where, f"'{name}' is not a hook", cure)
 
     def __init__(self, hp: Any = None) -> None:
         self.hp = self.Params() if hp is None else hp

@@ -255,5 +255,5 @@ def _rows(path: Path, read: Callable[[dict[str, str]], Read]) -> list[Read]:
         return [read(row) for row in rows]
     except (KeyError, TypeError, ValueError) as error:  # TypeError: the row ends before the column
         told = f"no column {error}" if isinstance(error, KeyError) else str(error)
-        where, cure = f"{path}, line {rows.line_num}", "Mend the file: benchmarks/README.md."
+        where, cure = f"{path}, line {rows.line_num}", "Fix the file: benchmarks/README.md."
         raise FedshiftError(where, f"cannot be read: {told}", cure) from None

@@ -100,7 +100,7 @@ class Request:
         sets = config.get("sets") or {}
         if not isinstance(sets, dict) or not all(map(_are_names, sets.values())):
             raise FedshiftError(
-                where, "'sets' is no list of experiments by name", "Write `sets: {night: [demo]}`."
+                where, "'sets' is not a list of experiments by name", "Write `sets: {night: [demo]}`."
             )
         members = [member for name in names for member in sets.get(name, [name])]
         files = {file for name in members for file in _experiments(root, name)}
@@ -126,8 +126,8 @@ def _experiments(root: Path, name: str) -> list[str]:
     if not 0 < len(name) <= LONGEST or "\0" in name or name.startswith("/") or ".." in name.split("/"):
         return [name]
     if any("**" in part and part != "**" for part in f"{name}.yaml".split("/")):
-        cure = "`**` stands between slashes: `**/table*`. All in a folder: the folder's name alone."
-        raise FedshiftError(folder, f"'{name}' is no pattern", cure)
+        cure = "`**` must be between slashes: `**/table*`. All in a folder: the folder's name alone."
+        raise FedshiftError(folder, f"'{name}' is not a pattern", cure)
     if {*"*?["} & {*name}:
         inside = [*folder.glob(f"{name}.yaml")]
     elif not (folder / f"{name}.yaml").is_file() and (folder / name).is_dir():

@@ -59,7 +59,7 @@ class Weights:
         named = layout.named(row)
         for name, value in self.entries.items():
             if name not in named or named[name].shape != value.shape:
-                what = f"has '{name}' {tuple(value.shape)}, which the method replaces by a layer of its own"
+                what = f"has '{name}' {tuple(value.shape)}, which the method replaces by its own layer"
                 raise FedshiftError(self.path, what, "Set model.init: scratch for this method.")
             named[name].copy_(value)
         return row

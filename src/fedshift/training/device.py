@@ -34,7 +34,7 @@ def gpus() -> int:
 def require(wanted: torch.device) -> None:
     """Raise FedshiftError for a GPU that does not work here; another machine may have one."""
     if wanted.type == "cuda" and not torch.cuda.is_available():
-        what = f"no working CUDA on {socket.gethostname()}, where a GPU was asked for"
+        what = f"no working CUDA on {socket.gethostname()}, where a GPU was requested"
         cure = "See nvidia-smi and fedshift doctor there, or set device: cpu in params.yaml."
         raise FedshiftError("device: cuda", what, cure, retry=True)
 

@@ -59,7 +59,7 @@ def _write(
     for what, kind_of in (("prepared", "images"), ("partition", "partition")):
         if hashes[what] != summary["hashes"][what]:
             cure = "Delete its directory to train it again."
-            raise FedshiftError(run.path, f"was trained on another {kind_of} than lies here now", cure)
+            raise FedshiftError(run.path, f"was trained on another {kind_of} than is here now", cure)
     folder = workspace.prepared(spec.data.prepared_name)
     domains = functools.cache(lambda: list(load_index(folder)["domain"]))
     for path, task, stamp in todo:

@@ -147,7 +147,7 @@ def rows(run: RunDirectory, summary: dict[str, Any], selection: str, layout: Lay
     """
     files: dict[str, str] = summary["weights"]
     if not files:
-        raise FedshiftError(run.path, "kept no weights", "Train it with evaluation.keep: post_agg.")
+        raise FedshiftError(run.path, "saved no weights", "Train it with evaluation.keep: post_agg.")
     if selection not in files:
         raise unknown(run.path, "selection", selection, files)
     path = run.path / files[selection]

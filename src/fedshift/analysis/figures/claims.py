@@ -33,7 +33,7 @@ class Claims(Figure):
     def check(self, experiment: Experiment, axes: Axes, where: str) -> None:
         """The experiment tests a claim."""
         if not experiment.tests_claims:
-            what = "draws the claims that an experiment tests, and this one tests none"
+            what = "plots the claims that an experiment tests, and this one tests none"
             raise FedshiftError(where, what, "Leave it out, or say `claims`.")
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:

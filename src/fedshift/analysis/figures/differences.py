@@ -44,13 +44,15 @@ class Differences(Figure):
         """There is an axis of held-out domains, too."""
         super().check(experiment, axes, where)
         if "target" not in axes:
-            raise FedshiftError(where, "draws held-out domains, and 'target' is no axis", "Add it to `axes`.")
+            raise FedshiftError(
+                where, "plots held-out domains, and 'target' is not an axis", "Add it to `axes`."
+            )
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
         """Raises FedshiftError where no run has its counterpart."""
         frame = self._differences(collected)
         if frame.empty:
-            what = f"holds no run of another method beside one of {self.params.to}"
+            what = f"has no run of another method next to one of {self.params.to}"
             raise base.nothing_finished(collected, what)
         frame["panel"], panels = base.headings(collected, frame)
         frame = frame.rename(columns={"method": "name", "target": "label"})

@@ -78,7 +78,7 @@ class Sweep(Figure):
             raise FedshiftError(where, "uses an axis twice", "Name different axes for x, lines and panels.")
         several = len(fnmatch.filter(experiment.rows, given.rows)) > 1
         if "method" not in used and given.panels and several and given.x in axes:
-            what = "draws several methods as one line"
+            what = "plots several methods as one line"
             raise FedshiftError(where, what, "Say `lines: method` or `panels: method`.")
         if given.scale == "log" and given.x in axes and not _positive(axes[given.x]):
             what = f"the axis '{given.x}' has values that no log scale shows"
