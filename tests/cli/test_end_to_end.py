@@ -29,7 +29,7 @@ def test_an_experiment_by_the_verbs(project: Path, lr: float, learns: bool) -> N
     path = project / done(fedshift(project, "plan", "tiny", "--print", "path")).strip()
     done(fedshift(project, "partition", "--plan", str(path)))
     (run,) = planfile.runs(path)
-    train = "train", "--plan", str(path), "--pack", run.pack
+    train = "train-pack", "--plan", str(path), "--pack", run.pack
     done(fedshift(project, *train))
     stamp = json.loads((results / "packs" / f"{run.stamp}.json").read_text())
     assert [*stamp["finished"]] == [run.digest]

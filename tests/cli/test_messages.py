@@ -64,7 +64,7 @@ def test_a_folder_of_experiments_is_all_in_it(project: Path) -> None:
 
 def test_one_experiment_is_not_a_folder_of_them(project: Path) -> None:
     said = "experiments/unified: is a folder of experiments, not an experiment"
-    refused(fedshift(project, "table", "unified"), said, "Name one: unified/equal_steps, ")
+    refused(fedshift(project, "table", "unified"), said, "Name one: unified/board, ")
 
 
 def test_all_targets_of_a_folder_are_named_by_the_command_that_is_told(project: Path, tmp_path: Path) -> None:

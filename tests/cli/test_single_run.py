@@ -86,7 +86,7 @@ def test_planned_runs_stop_by_ctrl_c_with_a_checkpoint(project: Path) -> None:
     plan = done(called(project, "plan", "same", "--print", "path")).strip()
     (planned,) = planfile.runs(project / plan)
     status, output = on_a_terminal(
-        project, ["train", "--plan", str(project / plan), planned.digest], "round 1 of 3"
+        project, ["train-pack", "--plan", str(project / plan), planned.digest], "round 1 of 3"
     )
     assert status == 143 and "Ctrl-C again: at once" in output, output
     run = Workspace(project).run_at(planned.directory)

@@ -1,6 +1,5 @@
 """Files of the user's own that are found by name, and what is wrong with some."""
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +9,6 @@ import torch
 
 from fedshift.common.registry import get
 from fedshift.common.tensors import shapes_only
-from tests.conftest import ROOT
 
 START = '"""Mine: my own."""\n\nfrom fedshift.federation.method import Method\n\n\n'
 BROKEN = {
@@ -23,19 +21,18 @@ BROKEN = {
     ),
     "zz_e": (
         START + "class Mine(Method):\n    name = 'zz_e'\n\n    def gradient(self, C, g):\n        pass\n",
-        "fedshift.methods.zz_e.Mine: 'gradient' is not a hook",
+        "own.methods.zz_e.Mine: 'gradient' is not a hook",
     ),
 }
 
 
 def test_a_broken_method_is_listed_with_what_is_wrong_and_a_sound_one_as_it_is(tmp_path: Path) -> None:
-    """In a copy of the sources."""
-    shutil.copytree(ROOT / "src" / "fedshift", tmp_path / "fedshift")
+    """Files of the user's own."""
+    (tmp_path / "own" / "methods").mkdir(parents=True)
     sound = START + "class Mine(Method):\n    name = 'zz_sound'\n"
     for name, text in {"zz_sound": sound, **{name: text for name, (text, _) in BROKEN.items()}}.items():
-        (tmp_path / "fedshift" / "methods" / f"{name}.py").write_text(text)
-    code = "import sys; sys.path.insert(0, sys.argv[1]); from fedshift.cli import main; main(['list', 'methods'])"
-    command = [sys.executable, "-c", code, str(tmp_path)]
+        (tmp_path / "own" / "methods" / f"{name}.py").write_text(text)
+    command = [sys.executable, "-m", "fedshift", "--root", str(tmp_path), "list", "methods"]
     told = subprocess.run(command, text=True, capture_output=True, check=True).stdout
     assert "  fedavg " in told
     assert ["zz_sound", "Mine:", "my", "own."] in [line.split() for line in told.splitlines()]

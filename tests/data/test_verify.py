@@ -118,7 +118,7 @@ def test_other_lists_are_another_state(workspace: Workspace, tmp_path: Path) -> 
     (tmp_path / "lists" / "syn_train.txt").write_text("syn/4/0.png 4\n")
     splits = gather(tmp_path / "lists", dataset().canonical)
     write_table(own_lists(raw), ("path", "split"), sorted(splits.items()))
-    with pytest.raises(FedshiftError, match="the lists beside the tree were changed"):
+    with pytest.raises(FedshiftError, match="the lists next to the tree were changed"):
         verify(workspace, "digits_dg")
     assert json.loads(write_manifest(workspace, "digits_dg").read_text())["hash"] != before
 

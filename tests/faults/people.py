@@ -65,7 +65,7 @@ def train_twice(scene: Scene) -> None:
     pack = scene.pack_of(scene.victim().path.parent)
     log = scene.checkout.root / "logs" / "train" / "second.log"
     log.unlink(missing_ok=True)
-    second = scene.begin("train", "--plan", str(scene.plan), "--pack", pack, log="train/second.log")
+    second = scene.begin("train-pack", "--plan", str(scene.plan), "--pack", pack, log="train/second.log")
     scene.until(lambda: second.poll() is not None or "waiting for another process" in log.read_text())
     if second.poll() is not None and "waiting" not in log.read_text():
         raise Missed

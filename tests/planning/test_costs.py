@@ -119,7 +119,7 @@ def test_a_device_without_rows_is_assumed(tmp_path: Path) -> None:
         (HEADER + SMALL + LARGE.replace("80", "fast"), r"costs\.csv, line 3: cannot be read: .*'fast'"),
         (
             "model,device,precision\ndigits_cnn,cpu,fp32\n",
-            r"line 2: cannot be read: no column 'input_px'\n  Mend",
+            r"line 2: cannot be read: no column 'input_px'\n  Fix",
         ),
     ],
 )

@@ -117,12 +117,12 @@ def test_train_refuses_such_a_run_at_once_for_good_and_says_what_to_fetch(planne
     path = planfile.last(workspace, Request(("one",)))
     assert path is not None
     needing = [run for run in runs if json.loads(run.spec)["model"]["init"] == "imagenet"]
-    done = verb(workspace, "train", "--plan", str(path), needing[0].digest)
+    done = verb(workspace, "train-pack", "--plan", str(path), needing[0].digest)
     assert done.exit_code == 1
     failure = json.loads((workspace.root / needing[0].directory / "failure.json").read_text())
     assert not failure["retry"] and "fedshift fetch weights mobilenet" in failure["text"]
     assert "another experiment" in failure["text"]
-    assert verb(workspace, "train", "--plan", str(path), "--pack", needing[0].pack).exit_code == 0
+    assert verb(workspace, "train-pack", "--plan", str(path), "--pack", needing[0].pack).exit_code == 0
     stamp = json.loads((workspace.root / "results" / "packs" / f"{needing[0].stamp}.json").read_text())
     assert set(stamp["failed"]) == {run.digest for run in needing} and not stamp["finished"]
 

@@ -52,7 +52,11 @@ def _titles(workspace: Workspace, kind: str) -> dict[str, str]:
 
     def title(name: str) -> str:
         try:
-            return load(workspace, name).title if kind == "experiments" else registry.title(kind, name)
+            if kind == "experiments":
+                return load(workspace, name).title
+            if name not in registry.own(kind):
+                registry.get(kind, name)  # a file of the user's may be broken
+            return registry.title(kind, name)
         except FedshiftError as error:
             return _broken(error)
 
