@@ -60,7 +60,7 @@ def on_a_terminal(root: Path, arguments: list[str], after: str = "") -> tuple[in
 @pytest.mark.slow
 def test_it_is_stopped_and_goes_on_and_is_the_experiments_run(project: Path) -> None:
     status, output = on_a_terminal(project, ASKED, after=r"round 2 of 3")
-    assert status == 143 and "the same command goes on from there" in output, output
+    assert status == 143 and "the same command resumes from there" in output, output
     assert "Ctrl-C again: at once" in output and "Traceback" not in output
     (run,) = Workspace(project).runs()
     assert run.outcome() is State.MISSING and run.checkpoint.exists()

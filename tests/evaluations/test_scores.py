@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from fedshift.common.errors import FedshiftError
@@ -40,6 +41,23 @@ def test_classes_that_no_image_has_are_left_out() -> None:
     )
     alone = measures([1, 1], of([0.2, 0.9]), CLASSES, "ill")
     assert all(np.isnan(value) for value in alone.values())
+
+
+def test_which_sets_a_number_is_of() -> None:
+    """`id`: both clients' own test images; `ood`: those of the held-out domain, a mean over its models."""
+    truth = {-1: [0, 1, 1, 1], 0: [0, 0, 1, 1], 1: [0, 0, 0, 1]}
+    rows = [
+        {"client": client, "split": "test" if client >= 0 else "target", "model": model, "stage": "post_agg",
+         "labels": labels, "probabilities": of([shift, 0.7, 0.3, 0.9]), "classes": CLASSES, "positive": "ill"}
+        for client, labels in truth.items()
+        for model, shift in ((("global", 0.2), ("second", 0.8)) if client < 0 else (("global", 0.2),))
+    ]  # fmt: skip
+    found = {where: Scores.quantity(pd.DataFrame(rows), f"sensitivity_{where}") for where in ("id", "ood")}
+    # at 0.5: of 0.2 (or 0.8), 0.7, 0.3, 0.9 the second and the last are called ill
+    assert found == {"id": pytest.approx((1 / 2 + 1) / 2), "ood": pytest.approx(2 / 3)}
+    auroc = [measures(row["labels"], row["probabilities"], CLASSES, "ill")["auroc"] for row in rows[:2]]
+    assert auroc[0] != auroc[1]
+    assert Scores.quantity(pd.DataFrame(rows), "auroc_ood") == pytest.approx(np.mean(auroc))
 
 
 def test_of_a_run(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import torchvision
 from torch import Tensor, nn
 
 from fedshift.common import registry
+from fedshift.common.registry import get
 from fedshift.federation.layout import initial
 from fedshift.methods.fdse.block import Decomposition, decompose
 from tests.models import plain
@@ -178,3 +179,27 @@ def test_start(name: str) -> None:
         elif module.bias is not None:
             assert 0 < start[f"{prefix}.bias"].abs().max() <= 1 / math.sqrt(fan["in"])
     assert torch.isfinite(row).all()
+
+
+def test_efficientnet_lite0_has_its_stages_and_its_momentum() -> None:
+    """Channels and side of each stage (Tan & Le 2019, Table 1; Lite has 32 channels in the stem), running means
+    by hand: 0.99 of the old, 0.01 of the batch.
+    """
+    torch.manual_seed(0)
+    net = get("models", "efficientnet_lite0")(4, 64).train()
+    x, shapes = torch.rand(8, 3, 64, 64), {}
+    for name, stage in net.stages.items():
+        x = stage(x)
+        shapes[name] = tuple(x.shape[1:3])
+    assert shapes == {
+        "stem": (16, 32),
+        "stage1": (24, 16),
+        "stage2": (40, 8),
+        "stage3": (112, 4),
+        "stage4": (1280, 2),
+    }
+    norm = net.stages["stem"]._bn0
+    norm.reset_running_stats()
+    batch = torch.rand(8, 32, 5, 5) + 2
+    norm(batch)
+    assert torch.allclose(norm.running_mean, 0.01 * batch.mean((0, 2, 3)))
