@@ -7,14 +7,16 @@ from collections.abc import Iterator
 
 import click
 
-from fedshift.cli import GROUPS, STEPS, main
+from fedshift.cli import GROUPS, STEPS, VERBS, main
 
 
 def commands() -> str:
     """The commands in the groups that `fedshift --help` has."""
     context = click.Context(main, info_name="fedshift")
     parts = ["| command | purpose |", "|---|---|"]
-    groups = {**GROUPS, "Steps of the workflow": STEPS}
+    others = {*VERBS} - {*STEPS}.union(*GROUPS.values())
+    more = {name: text for name, text in VERBS.items() if name in others}
+    groups = {**GROUPS, **({"More": more} if more else {}), "Steps of the workflow": STEPS}
     for names in groups.values():
         parts += [f"| [`{name}`](#fedshift-{name}) | {text} |" for name, text in names.items()]
     for title, names in groups.items():
