@@ -85,7 +85,7 @@ def _words(counts: Counter[str], words: Sequence[str]) -> str:
 def judged_numbers() -> str:
     """A line for each published table with numbers that have a verdict."""
     rows = [
-        (_linked(one), one.what.partition(" ")[0], one.word.replace("**", ""), one.text)
+        (_linked(one), one.what.partition(" ")[0], one.word, one.text.replace("distance from print ", ""))
         for one in kept().findings
         if one.what.endswith(" numbers")
     ]
@@ -107,7 +107,10 @@ def judged_claims() -> str:
 
 
 def _linked(one: scorecard.Finding) -> str:
-    return f"[{one.of}]({one.link})"
+    """`hFedF Table 2`, with a link to ours."""
+    paper, _, item = one.of.partition(" ")
+    place = item if item.startswith("Fig") else f"Table {item}"
+    return f"[{paper} {place}]({one.link})"
 
 
 def tables() -> str:
