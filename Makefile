@@ -80,9 +80,9 @@ gpu-check: $(INSTALLED) ## what only a GPU can tell: CPU against GPU, steps besi
 
 mutants: $(INSTALLED) ## bugs that a test must notice: those of tests/mutants, then COUNT=400 random ones (SEED=0), with a score
 	@$(PYTHON) -m pytest -m mutants tests/mutants
-	$(PYTHON) -m tests.mutants.campaign --seed $${SEED:-0} --count $${COUNT:-400} --write
+	$(PYTHON) -m tests.mutants.campaign --seed $${SEED:-0} --count $${COUNT:-400}
 
-miniatures: $(INSTALLED) ## every experiment in miniature to tables, verdicts and scorecard; what was played is not played again
+miniatures: $(INSTALLED) ## every experiment on small data, to tables, verdicts and scorecard; resumes
 	@OMP_NUM_THREADS=1 PYTHONPATH=src $(PYTHON) -m tests.miniatures.campaign --write
 
 docs: $(INSTALLED) ## write the generated pages and schemas from the code

@@ -2,7 +2,7 @@
 
 equality: every method, trained for 3 rounds on the CPU and on the device in fp32 (without TF32): how far the weights are apart, and the
     accuracies of a stage over the images of all clients. Accuracies further apart than --tolerance fail the check; of methods that draw
-    noise on the device (docs/runs.md), where other random numbers are compared, those further apart than four times as much.
+    noise on the device (docs/reproducibility.md), where other random numbers are compared, those further apart than four times as much.
 steps: of each work size and precision, milliseconds of a bare step (no federation) and of a step in a round of FedAvg, images/s; the last as rows for costs.csv.
 packing: the same round in several processes on the device at once.
 

@@ -1,7 +1,7 @@
-"""Fills the blocks of pages that are made from the code and from kept results: what is between `<!-- made: NAME -->`,
-or `<!-- results: EXPERIMENT/TABLE -->`, and `<!-- end -->`. Writes schemas/*.json.
+"""Fills the generated blocks of pages, between `<!-- made: NAME -->` or `<!-- results: EXPERIMENT/TABLE -->` and
+`<!-- end -->`. Writes schemas/*.json and docs/results/claims.csv and coverage.csv.
 
-`make docs`; a test compares them.
+`make docs` runs it; a test compares the files.
 """
 
 from __future__ import annotations
@@ -17,40 +17,43 @@ import front
 import printed
 import results
 import settings
+from board import board
 from columns import columns
+from commands import commands
 from methods import methods
 from protocols import protocols
 
-from fedshift.analysis import scorecard
 from schemas import schema
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"(<!-- (made|results): ([\w/]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 MADE: dict[str, Callable[[], str]] = {
-    "claims/against": printed.against,
-    "claims/places": printed.places,
-    "claims/print": printed.on_print,
-    "claims/sentences": printed.sentences,
-    "claims/without": printed.without_place,
+    "board": board,
     "columns": columns,
-    "coverage": printed.coverage,
+    "commands": commands,
     "figures/kinds": printed.figure_kinds,
     "figures/printed": printed.printed_figures,
     "methods": methods,
     "protocols": protocols,
-    "scorecard": lambda: scorecard.markdown(printed.kept()),
+    "results/claims": printed.judged_claims,
+    "results/numbers": printed.judged_numbers,
+    "results/papers": printed.papers,
+    "results/tables": printed.tables,
     "scorecard/counts": lambda: printed.kept().opening,
     "settings/run": settings.run,
     **{f"settings/{kind}": functools.partial(settings.file, kind) for kind in settings.FILES},
     **{f"settings/{kind}": functools.partial(settings.of, kind) for kind in settings.KINDS},
 }
+LISTS = {"claims": printed.claims, "coverage": printed.coverage}  # docs/results/NAME.csv
 
 
 def filled(page: Path) -> str:
     """The text of a page with its blocks as they are now."""
 
+    folder = "docs/results" if page.parent == ROOT else "results"
+
     def block(found: re.Match[str]) -> str:
-        text = MADE[found[3]]() if found[2] == "made" else results.kept(found[3])
+        text = MADE[found[3]]() if found[2] == "made" else results.kept(found[3], folder)
         return f"{found[1]}{text.strip()}\n\n{found[4]}"
 
     return BLOCK.sub(block, page.read_text())
@@ -59,12 +62,14 @@ def filled(page: Path) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--check", action="store_true", help="compare instead of writing; exit 1 where a page is out of date"
+        "--check",
+        action="store_true",
+        help="compare instead of writing; exit with status 1 if a file is out of date",
     )
     parser.add_argument(
         "--keep",
         metavar="EXPERIMENT",
-        help="first copy its tables and figures from results/ to docs/results; archive: those of all that the archive alone makes, made anew",
+        help="first copy its tables and figures from results/ to docs/results; archive: regenerate all that the archive alone makes",
     )
     options = parser.parse_args()
     for name in results.of_the_archive() if options.keep == "archive" else filter(None, [options.keep]):
@@ -72,6 +77,7 @@ def main() -> None:
             results.make(name)
         results.keep(name)
     pages = {page: filled(page) for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))}
+    pages |= {ROOT / "docs" / "results" / f"{name}.csv": text() for name, text in LISTS.items()}
     pages |= {ROOT / "schemas" / f"{kind}.json": schema(kind) for kind in settings.FILES}
     pages |= {ROOT / "docs" / "images" / "methods.svg": front.picture()}  # of README.md
     stale = []

@@ -12,16 +12,16 @@ from fedshift.federation.records import DIAGNOSTICS, KEYS, SCHEMA, STATISTICS
 PLACE = {
     "round": "rounds that were finished; 0 is the untrained model",
     "stage": "when: `post_agg` after aggregation, `post_train` right after the client's training, `train` (a client's loss), `cost`, `diagnostic`; `machine` in timings.parquet",
-    "model": "whose: `global`, or `personal`, of each client its own; empty where it is of no model",
-    "member": "which of a method's models for an unseen domain; 0 where it has one",
-    "client": "the client; -1 the held-out domain, or of none; -2 a second held-out domain",
-    "split": "`train`, `val`, `test`, `target` (the held-out domain); empty where it is of no images",
+    "model": "`global`, or `personal` (each client its own); empty if not of a model",
+    "member": "which of a method's models for the held-out domain; 0 if it has one",
+    "client": "the client; -1: the held-out domain or none; -2: a second held-out domain",
+    "split": "`train`, `val`, `test`, `target` (the held-out domain); empty if not of images",
 }
 METRIC = {
     "metric": "`accuracy` (a fraction), `loss` (nats), `bytes_up`, `images`, `seconds` ..",
     "value": "its value",
-    "n": "images that it is of; 0 where it is of none",
-    "time": "null: the same run on the same class of machine writes the same bytes. Of earlier versions seconds since 1970 when it was recorded",
+    "n": "number of images; 0 if not of images",
+    "time": "null, so that equal runs write equal bytes; in earlier versions the time of recording in seconds since 1970",
 }
 TIMING = {
     "metric": "`seconds` of the round, and `peak_memory_mb` so far, on the machine that trained it",
@@ -37,33 +37,33 @@ STATISTIC = {
 }
 DIAGNOSTIC = {
     "round": PLACE["round"],
-    "client": "the client that it is of; -1 of none",
-    "name": "of the tensor: the class attribute `logs` of a method lists them",
-    "index": "the place among the tensor's other axes, flattened",
+    "client": "the client; -1: none",
+    "name": "of the tensor; the attribute `logs` of a method lists them",
+    "index": "position in the tensor's other axes, flattened",
     "value": "the number",
 }
 RUN = {
-    "digest": "what the run declares, 16 hexadecimals",
-    "code": "fingerprint of the files of its method and model when it was trained; empty in runs of earlier versions",
-    "installed": "the same when this was gathered",
+    "digest": "run id, 16 hexadecimals",
+    "code": "fingerprint of its method's and model's files when it was trained; empty in earlier versions",
+    "installed": "the same when the metrics were collected",
     "source": "`own`: trained here; `archive`: read from the archive",
-    "run": "its directory, below the project's folder",
+    "run": "its directory in the project folder",
     "state": "`finished`, `failed` or `missing`",
     "failure": "why it failed",
-    "spec": "all that it declares, as JSON",
-    "adaptation": "of an adapted row what is adapted how, as JSON; null for the run itself",
+    "spec": "its settings, as JSON",
+    "adaptation": "of an adapted row: its adaptation, as JSON; otherwise null",
     "evaluates": "the model that tables show: `global` or `personal`",
-    "stage": "the stage at which they show it",
+    "stage": "the stage of that model",
     "bn": "batch-norm statistics: `none`, `averaged`, or `local` to each client",
     "precision": "`fp32`, `tf32` or `bf16`",
-    "hardware": "the accelerator, or the CPU's instruction set, model (where the run noted it) and threads",
-    "images": "hash of the decoded images that it was trained on",
-    "pooled": "whether one client trains on everybody's images",
-    "rounds": "rounds that it trained: fewer than declared where it stopped early",
+    "hardware": "the accelerator, or the CPU's instruction set, model (if recorded) and threads",
+    "images": "hash of its decoded images",
+    "pooled": "whether one client has the images of all clients",
+    "rounds": "trained rounds; fewer than declared after an early stop",
     "finished": "when it was finished, in seconds since 1970",
     "classes": "their names",
-    "clients": "of each client: `client`, `domains`, and its images by split, `train`, `val`, `test`",
-    "absent": "domain -> the classes of which it has no image, as JSON",
+    "clients": "for each client: `client`, `domains`, and images per split",
+    "absent": "domain -> its missing classes, as JSON",
     "bytes_up": "bytes that all clients sent in the whole run",
     "bytes_down": "bytes that they received",
     "state_dict_bytes": "bytes of one complete model",
@@ -72,14 +72,14 @@ RUN = {
     "peak_memory_mb": "highest memory, MiB",
 }
 IMAGE = {
-    "sample": "the image's place in `images.npy`",
-    "path": "its file in the raw tree, in the names used here",
+    "sample": "the image's position in `images.npy`",
+    "path": "its file in the raw images",
     "domain": "its domain",
-    "class": "its class by name",
-    "label": "its class by number",
-    "split": "of `index.parquet` the official split, empty where there is none; of a partition `train`, `val`, `test`, `target` or `unused`",
-    "group": "byte-identical images have the same number; -1: no duplicate is known",
-    "client": "who holds it; -1: the held-out domain, or nobody",
+    "class": "name of its class",
+    "label": "number of its class",
+    "split": "in `index.parquet` the official split or empty; in a partition `train`, `val`, `test`, `target` or `unused`",
+    "group": "equal for byte-identical images; -1: no duplicate",
+    "client": "its client; -1: the held-out domain or none",
 }
 SHOWN = {name: IMAGE[name] for name in ("sample", "domain", "label")} | {
     "class": IMAGE["class"],
@@ -133,7 +133,7 @@ EVALUATED: dict[str, dict[str, str]] = {
     "fedbn": METRIC,
 }  # fmt: skip
 FRONT = {
-    "method": "the row of the experiment's tables",
+    "method": "the row in the experiment's tables",
     "<axis>": "its value on each axis of the experiment, a column each: `target`, `seed`, ..",
 }
 GATHERED = "results/metrics/<experiment>"
@@ -186,4 +186,4 @@ def _type(kind: pa.DataType) -> str:
 def _section(title: str, types: dict[str, str], meanings: dict[str, str]) -> str:
     """A table of one file. Raises KeyError for a column without a meaning."""
     rows = [f"| `{name}` | {kind} | {meanings[name]} |" for name, kind in types.items()]
-    return "\n".join([f"### `{title}`\n", "| column | type | what |", "|---|---|---|", *rows, ""])
+    return "\n".join([f"### `{title}`\n", "| column | type | meaning |", "|---|---|---|", *rows, ""])

@@ -1,4 +1,4 @@
-"""docs/methods.md: what each method is, takes, sends and costs."""
+"""docs/methods.md: what each method does, sends and costs."""
 
 from __future__ import annotations
 
@@ -22,17 +22,15 @@ from fedshift.spec.resolve import resolve
 from fedshift.testing.toys import finish, method, small, spec
 
 MANY = 100  # clients, as the page has it
-ROUND = 3  # from 1, as the page has it: what is sent once lies before
+ROUND = 3  # from 1, as the page has it: what is sent only once comes before
 HEAD = """\
 | method | paper | average | bytes up | bytes down | state | passes / FedAvg | round / FedAvg |
 |---|---|---|---:|---:|---:|---:|---:|"""
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT))
-from tests.methods.files import vectors_of  # noqa: E402
 
 
 def methods() -> str:
-    """A table of all methods of the registry, then a section for each."""
+    """A table of all methods, then a section for each."""
     with (ROOT / "benchmarks" / "methods.csv").open(newline="") as file:
         measured = {row["method"]: row for row in csv.DictReader(file)}
     rounds: dict[str, Any] = {"federation": {"rounds": ROUND}, "evaluation": {"every": ROUND, "keep": "none"}}
@@ -40,7 +38,7 @@ def methods() -> str:
         name: finish(small(spec(method={"name": name}, **rounds), method(name))) for name in own("methods")
     }
     rows = [_row(name, federation, measured.get(name)) for name, federation in trained.items()]
-    sections = (_section(name, one) for name, one in trained.items())
+    sections = map(_section, trained)
     return re.sub(r"\n{3,}", "\n\n", "\n".join([HEAD, *rows, "", *sections]))
 
 
@@ -67,32 +65,17 @@ def _row(name: str, federation: Federation, measured: dict[str, str] | None) -> 
     return f"| [{name}](#{name}) | {words} | {average} | {up} | {down} | {state:,.0f} | {passes} | {factor} |"
 
 
-def _section(name: str, federation: Federation) -> str:
-    kind = get("methods", name)
+def _section(name: str) -> str:
     rest = _doc(name).partition("\n\n")[2]
     lines = [f"## {name}\n", f"{title('methods', name)}\n", rest.strip(), ""]
-    lines += [*_options(kind), *_presets(name), *_state(federation)]
-    if logs := kind.logs:
-        lines += [
-            "Logs (`docs/add-a-diagnostic.md`):\n",
-            *(f"- `{log}`: {what}" for log, what in logs.items()),
-            "",
-        ]
-    if vectors := vectors_of(name):
-        lines += ["Reference vectors: " + ", ".join(f"`tests/vectors/{file}`" for file in vectors) + "."]
-    return "\n".join(lines) + "\n"
+    if fields := dataclasses.fields(get("methods", name).Params):
+        defaults = ", ".join(f"`{field.name}: {_default(field)}`" for field in fields)
+        lines.append(f"[Options](settings.md#hyper-parameters-methodparams): {defaults}\n")
+    return "\n".join([*lines, *_presets(name)]) + "\n"
 
 
 def _doc(name: str) -> str:
     return inspect.cleandoc(sys.modules[get("methods", name).__module__].__doc__ or "")
-
-
-def _options(kind: Any) -> Iterator[str]:
-    fields = dataclasses.fields(kind.Params)
-    if fields:
-        parts = [base for base in reversed(kind.Params.__mro__) if dataclasses.is_dataclass(base)]
-        yield "Options: " + "\n\n".join(inspect.cleandoc(part.__doc__ or "") for part in parts) + "\n"
-        yield "Defaults: " + ", ".join(f"`{field.name}: {_default(field)}`" for field in fields) + "\n"
 
 
 def _default(field: dataclasses.Field[Any]) -> Any:
@@ -121,20 +104,3 @@ def _presets(name: str) -> Iterator[str]:
 
 def _space(space: Space) -> str:
     return f"{space}{f' (guess: {space.guess})' if space.guess else ''}"
-
-
-def _state(federation: Federation) -> Iterator[str]:
-    """How many floats of the network are whose, and the slots beside it."""
-    state, of = federation.state, federation.method
-    shared = "generated for each client" if of.generates else "shared"
-    classes = {shared: state.shared, "personal": state.personal, "local": state.local}
-    sizes = ", ".join(f"{name} {index.size:,}" for name, index in classes.items() if index.size)
-    if of.clients == "pooled":
-        yield "One client holds everybody's images: nothing travels.\n"
-    else:
-        yield f"Entries of `digits_cnn` by class (floats): {sizes}.\n"
-    how = {"": "", "down": ", travels down", "once": ", travels down once"}
-    for slot in of.slots:
-        shape = tuple(state.slots[slot.name].shape)
-        yield f"- slot `{slot.name}` of the {slot.owner}, {shape}{how[slot.travels]}"
-    yield ""

@@ -1,6 +1,4 @@
-"""docs/protocols.md: the settings of all protocols, and those of their headline rows beside what paper and
-released code say of each.
-"""
+"""docs/protocols.md: the settings of all protocols, each compared with the paper and its released code."""
 
 from __future__ import annotations
 
@@ -43,13 +41,24 @@ class Beside:
 
 
 def protocols() -> str:
-    """The resolved settings of all protocols side by side, then one section for each."""
+    """The resolved settings in which protocols differ side by side, then one section for each protocol."""
     known = {name: protocol(WORKSPACE, name) for name in every(WORKSPACE)}
     resolved = {name: settings(_open(protocol), protocol) for name, protocol in known.items()}
     keys = dict.fromkeys(key for values in resolved.values() for key in values)
-    rows = [_row(key, *(values[key] for values in resolved.values())) for key in keys]
+    by_key = {key: [values[key] for values in resolved.values()] for key in keys}
+    rows = [_row(f"`{key}`", *values) for key, values in by_key.items() if len({*values}) > 1]
+    shared = ", ".join(f"`{key}` {values[0]}" for key, values in by_key.items() if len({*values}) == 1)
     sections = (_protocol(name, protocol, known.get(protocol.base)) for name, protocol in known.items())
-    return "\n".join([_row("setting", *known), "|---" * (len(known) + 1) + "|", *rows, "", *sections])
+    return "\n".join(
+        [
+            _row("setting", *known),
+            "|---" * (len(known) + 1) + "|",
+            *rows,
+            "",
+            f"The same in all: {shared}.\n",
+            *sections,
+        ]
+    )
 
 
 def headline(name: str) -> dict[str, RunSpec]:
@@ -143,12 +152,31 @@ def _headline(name: str, protocol: Protocol, base: Protocol | None) -> list[str]
     keys = list(dict.fromkeys(key for row in rows.values() for key in row))
     if base is not None:
         keys = [key for key in keys if protocol.sources.get(key) != base.sources.get(key)]
-    head = f"Headline rows: {', '.join(protocol.headline)} on {', '.join(rows)}.\n"
-    table = [
-        _row(key, *(_by_dataset(rows, key, field) for field in ("ours", "paper", "at", "code", "why")))
+    fields = ("ours", "paper", "at", "code", "why")
+    told = {
+        key: dict(zip(fields, (_by_dataset(rows, key, field) for field in fields), strict=True))
         for key in keys
-    ]
-    return [head, "| setting | ours | paper | where | released code | why |", "|---" * 6 + "|", *table]
+    }
+    lines = [f"Settings of {', '.join(protocol.headline)} on {', '.join(rows)}.\n"]
+    for side, heading in (
+        ("paper", "As in the paper"),
+        ("code", "As in the released code; the paper gives none"),
+    ):
+        plain = [key for key, one in told.items() if _is_plain(one, side)]
+        if plain:
+            lines.append(f"{heading}: " + ", ".join(_told(key, told.pop(key)) for key in plain) + ".\n")
+    table = [_row(f"`{key}`", *one.values()) for key, one in told.items()]
+    return [*lines, "| setting | here | paper | where | released code | reason |", "|---" * 6 + "|", *table]
+
+
+def _is_plain(told: dict[str, str], side: str) -> bool:
+    """Ours is what this side has; the other one has the same or nothing."""
+    other = told["code" if side == "paper" else "paper"]
+    return told[side] == told["ours"] and other in ("", told["ours"]) and not told["why"]
+
+
+def _told(key: str, told: dict[str, str]) -> str:
+    return f"`{key}` {told['ours']}" + f" ({told['at']})" * bool(told["at"])
 
 
 def _by_dataset(rows: dict[str, dict[str, Beside]], key: str, field: str) -> str:

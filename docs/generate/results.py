@@ -1,11 +1,12 @@
-"""Results that pages show: tables and figures of an experiment, kept in docs/results with where they come from.
+"""Results that pages show: tables and figures of an experiment, saved in docs/results with their source.
 
-`python docs/generate --keep demo` copies them from results/ and notes commit, machine and digests; the block
-`<!-- results: demo/summary -->` of a page then has that table.
+`python docs/generate --keep demo` copies them from results/ and writes commit, machine and hashes to source.json;
+the block `<!-- results: demo/summary -->` of a page then contains that table.
 """
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import platform
@@ -17,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from fedshift.analysis.collected import ARCHIVE, beside
-from fedshift.analysis.page import piped
 from fedshift.archive import store
 from fedshift.archive.file import Archived
 from fedshift.common.files import sha256
@@ -34,12 +34,14 @@ WORKSPACE = Workspace(ROOT)
 KEPT = ROOT / "docs" / "results"
 
 
-def kept(name: str) -> str:
-    """A kept table, with the commit and the machine that made it."""
-    source = json.loads((KEPT / Path(name).parent / "source.json").read_text())
-    lines = (KEPT / f"{name}.md").read_text().splitlines()
-    table = "\n".join(line for line in lines if line.startswith("|"))
-    return f"Made by `{source['commit']}` on {source['machine']} (`{source['command']}`):\n\n{table}"
+def kept(name: str, folder: str) -> str:
+    """A kept table, with a link to where it comes from. folder: docs/results, as the page has it."""
+    experiment, _, table = name.rpartition("/")
+    title = load(WORKSPACE, experiment).tables[table].title
+    section = (KEPT / experiment / "table.md").read_text().partition(f"## {title}\n")[2].partition("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    source = json.loads((KEPT / experiment / "source.json").read_text())
+    return "\n".join([*lines, "", f"`{source['command']}` ([source]({folder}/{experiment}/source.json))"])
 
 
 def stale() -> list[str]:
@@ -61,7 +63,7 @@ def of_the_archive() -> list[str]:
 
 def make(experiment: str) -> None:
     """Write the tables and figures of an experiment below results/ again, and its ranking where that is kept."""
-    verbs = ["table", "figure", *["rank"] * (KEPT / experiment / "ranks.md").exists()]
+    verbs = ["table", "figure", *["rank"] * (KEPT / experiment / "ranks.csv").exists()]
     for verb in verbs:
         subprocess.run(
             [sys.executable, "-m", "fedshift", "--root", str(ROOT), verb, experiment],
@@ -77,14 +79,13 @@ def keep(experiment: str) -> None:
     folder = KEPT / experiment
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    for path in [*tables.glob("*.md"), *tables.glob("*.csv"), *filter(Path.exists, listed)]:
+    for path in [*tables.glob("table.md"), *tables.glob("*.csv"), *filter(Path.exists, listed)]:
         shutil.copy(path, folder)
     for dataset, picture in _domains(experiment).items():
         shutil.copy(picture, folder / f"{dataset}.png")
     if archived := _archived(experiment):
-        lines = [store.COLUMNS, *store.listed(archived)]
-        text = piped(lines, ["---", *["---:"] * (len(store.COLUMNS) - 1)])
-        (folder / "runs.md").write_text(f"# Archived runs of {experiment}\n\n{text}\n")
+        with (folder / "runs.csv").open("w", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows([store.COLUMNS, *store.listed(archived)])
     made_by, _, differs = commit(ROOT).partition(" ")
     source = {
         "commit": made_by[:7] + " with changes" * bool(differs),

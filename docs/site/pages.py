@@ -35,6 +35,12 @@ MENTION = re.compile(r"(?<!\[)`([\w./-]+\.(?:md|ipynb))`")  # how a page names a
 FENCE = re.compile(r"^(```.*?^```$)", re.MULTILINE | re.DOTALL)
 
 
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """With the script that sorts tables."""
+    config.extra_javascript.append("site/sort.js")
+    return config
+
+
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """With the pages outside docs/ and the notebooks."""
     for path, page in PAGES.items():

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import csv
 import os
-import re
 import subprocess
 import time
 
@@ -12,7 +12,7 @@ import pytest
 from fedshift.analysis.verdicts import WORDS
 from fedshift.experiments.load import load
 from fedshift.storage.workspace import Workspace
-from tests.miniatures.campaign import PAGE
+from tests.miniatures.campaign import PLAYED
 from tests.miniatures.play import play
 from tests.miniatures.world import world
 from tests.workflow.checkout import REPOSITORY
@@ -32,9 +32,9 @@ def key() -> int:
 
 
 def drawn(number: int) -> str:
-    """One of those that docs/miniatures.md shows to take at most MOST seconds."""
-    played = re.findall(r"^\| ([\w/]+) \| \d+ \| \d+ \| (\d+) \|", PAGE.read_text(), re.MULTILINE)
-    quick = [name for name, seconds in played if name != "all" and int(seconds) <= MOST]
+    """One of those that take at most MOST seconds."""
+    with PLAYED.open(newline="") as file:
+        quick = [row["experiment"] for row in csv.DictReader(file) if int(row["seconds"]) <= MOST]
     return quick[number % len(quick)]
 
 

@@ -1,6 +1,6 @@
 """Draws random mutants of what makes the numbers, and plays on each the tests that run the changed line.
 
-python -m tests.mutants.campaign [--seed 0] [--count 400] [--jobs 2] [--only METHOD] [--again] [--write]
+python -m tests.mutants.campaign [--seed 0] [--count 400] [--jobs 2] [--only METHOD] [--again]
 
 What it finds out stays below build/mutants: which test runs which line, and the verdicts, seed-<seed>.json.
 """
@@ -19,10 +19,8 @@ from typing import Any
 from tests.mutants import covering, forks
 from tests.mutants.draw import Drawn, equivalents, of_method, sample
 from tests.mutants.judge import Verdict, judge
-from tests.mutants.score import commit, summary, survivors, write
+from tests.mutants.score import commit, summary, survivors
 from tests.mutants.sites import Key, files
-
-PAGE = forks.ROOT / "docs" / "tests.md"
 
 
 class Worker:
@@ -115,7 +113,6 @@ def main() -> None:
         "--only", metavar="METHOD", help="draw from its file and layers alone, or from this file"
     )
     parser.add_argument("--again", action="store_true", help="do not play what was noticed the last time")
-    parser.add_argument("--write", action="store_true", help="put the score into docs/tests.md")
     asked = parser.parse_args()
     began, played = time.monotonic(), commit(forks.ROOT)
     drawn = sample(forks.ROOT, asked.seed, asked.count, chosen(asked.only))
@@ -123,8 +120,6 @@ def main() -> None:
     done = Campaign(*parts).play(asked.seed, drawn, asked.again)
     score = summary(done, forks.ROOT, played, asked.seed, (time.monotonic() - began) / 60)
     print(f"\n{survivors(done)}\n\n{score}")
-    if asked.write:
-        write(PAGE, score)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The score of a campaign: what is printed, and the table of docs/tests.md."""
+"""The score of a campaign, as Markdown."""
 
 import os
 import platform
@@ -9,8 +9,6 @@ from pathlib import Path
 
 from tests.mutants.draw import HEADLINES, SOURCE, of_method
 from tests.mutants.judge import OUTCOMES, Verdict
-
-BEGIN, END = "<!-- score: written by `make mutants` -->", "<!-- end of the score -->"
 
 
 def summary(done: list[Verdict], root: Path, commit: str, seed: int, minutes: float) -> str:
@@ -41,12 +39,6 @@ def survivors(done: Iterable[Verdict]) -> str:
         for one in done
         if not one.noticed and one.outcome != "equivalent"
     )
-
-
-def write(page: Path, text: str) -> None:
-    """Put the score in its place on the page."""
-    before, _, rest = page.read_text().partition(BEGIN)
-    page.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.partition(END)[2]}")
 
 
 def _of(done: list[Verdict], chosen: list[str]) -> list[Verdict]:

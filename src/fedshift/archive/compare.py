@@ -11,7 +11,7 @@ from fedshift.common.parquet import read_parquet
 from fedshift.federation.records import MEASURED
 from fedshift.storage.rundir import RunDirectory
 
-# Points between instruction sets that docs/runs.md measured of one seed (59.7, 60.5 and 55.9), rounded up.
+# Points between instruction sets with one seed (docs/reproducibility.md: 59.7, 60.5 and 55.9), rounded up.
 NOISE = 5.0
 
 

@@ -191,7 +191,7 @@ def _notes(
     if bf16 and not has_bf16(torch.device(request.device)):
         yield (
             f"{bf16} runs are in bf16, for which this CPU has no instructions: they take longer than in "
-            "fp32 (docs/runs.md, Precision)."
+            "fp32 (docs/reproducibility.md, Precision)."
         )
     for name in request.experiments:
         values = [{"method": use.label, **json.loads(use.axes)} for use in planfile.cells(path, name)]

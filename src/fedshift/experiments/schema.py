@@ -195,7 +195,7 @@ class Table(Closed):
     printed: list[str] = Field(
         [],
         description="The paper's tables whose numbers its cells stand beside, as reference/published.csv "
-        "names them: each printed number has one cell in all experiments (docs/coverage.md).",
+        "names them: each printed number has one cell in all experiments (docs/results/coverage.csv).",
     )
     columns: list[str] = Field(
         [],

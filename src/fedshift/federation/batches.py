@@ -20,7 +20,7 @@ class Batches:
 
 
 def schedule(n: int, local: Local, seed: int, t: int, client: int, batch_norm: bool) -> Batches:
-    """Batches of round `t` for a client with `n` samples, by `local.batch_rule` (docs/design.md, C7).
+    """Batches of round `t` for a client with `n` samples, by `local.batch_rule` (docs/protocols.md, C7).
 
     wrap: epochs * ceil(n / B) batches of B from shuffled passes, each without its remainder; drop_last:
     epochs passes without the remainder; keep_last: with it, but for a single image before batch

@@ -15,7 +15,7 @@ from fedshift.federation.records import BINS, Statistics
 from fedshift.federation.samples import Samples
 
 BATCH = 250
-AT_ONCE = 20 << 20  # bytes of a batch's pixels, as floats: a CPU is slower with more (benchmarks/README.md)
+AT_ONCE = 20 << 20  # bytes of a batch's pixels, as floats: a CPU is slower with more
 Set = tuple[int, str, Tensor]  # client, split, positions
 
 

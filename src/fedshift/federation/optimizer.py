@@ -82,7 +82,7 @@ class Optimizer:
 
 
 def learning_rate(local: Local, rounds: int, t: int, epoch: int) -> float:
-    """The learning rate of epoch `epoch` in round `t`, both from 0 (docs/design.md, C5)."""
+    """The learning rate of epoch `epoch` in round `t`, both from 0 (docs/protocols.md, C5)."""
     schedule = local.schedule
     per_round = 1 if schedule.unit == "round" else local.epochs
     unit = t * per_round + (epoch if schedule.unit == "epoch" else 0)

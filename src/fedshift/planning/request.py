@@ -73,8 +73,8 @@ class Request:
         ge=0,
     )
     graph: Literal["auto", "off"] = key(
-        "Whether a GPU replays training steps as CUDA graphs where a method allows it (docs/speed.md). Write "
-        '`"off"` in quotes.',
+        "Whether a GPU replays training steps as CUDA graphs where a method allows it (docs/performance.md). "
+        'Write `"off"` in quotes.',
         "off",
     )
     sets: Mapping[str, Sequence[str]] | None = key(

@@ -1,6 +1,6 @@
 """The directory of a run: which files there are, how far it is, and why it failed.
 
-Standard library only: the Snakefile needs it. docs/runs.md describes the files.
+Standard library only: the Snakefile needs it. docs/run-directory.md describes the files.
 """
 
 from __future__ import annotations

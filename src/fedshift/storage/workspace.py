@@ -30,7 +30,7 @@ def project_folder() -> Path:
 
 @dataclass(frozen=True)
 class Workspace:
-    """A project folder, laid out as docs/runs.md says.
+    """A project folder, laid out as docs/run-directory.md says.
 
     root: the folder; paths are relative where it is.
     """
