@@ -17,7 +17,7 @@ from fedshift.planning import job, planfile
 from fedshift.planning.lacking import lacking, messages
 from fedshift.planning.plan import plan
 from fedshift.planning.planfile import COSTS, Run
-from fedshift.planning.request import DEVICES, Request
+from fedshift.planning.request import DEVICES, GRAPH, Request
 from fedshift.planning.settle import changed, retrain, settle, warnings
 from fedshift.spec import RunSpec
 from fedshift.storage.rundir import State
@@ -47,6 +47,7 @@ def read_request(workspace: Workspace, names: tuple[str, ...], **overrides: Any)
 @click.option("--parallel", type=click.IntRange(min=1), help="Runs of a pack that train at once.")
 @click.option("--hours", type=click.IntRange(min=1), help="The most that a job asks a cluster for.")
 @click.option("--minutes", type=click.IntRange(min=0), help="The least of training that is worth a job.")
+@click.option("--graph", type=click.Choice(GRAPH), help="Whether a GPU replays steps as CUDA graphs.")
 @click.option("--retry-failed", is_flag=True, help="Train runs that failed for good again.")
 @click.option(
     "--retrain-changed",
