@@ -144,7 +144,7 @@ def in_its_own_process(out: Path, part: Callable[..., None], *options: Any, stop
     process.join(max(1.0, stop + 20 - time.time()))
     if process.exitcode != 0:
         process.kill()
-        tell(out, part=part.__name__, failed=f"ended with {process.exitcode}; None: it took too long")
+        tell(out, part=part.__name__, failed=f"exit status {process.exitcode} (None: out of time)")
 
 
 # ---------------------------------------------------------------------------------------------------- campaign
@@ -231,17 +231,18 @@ def worker(pipe: Connection, root: Path, device: str, stop: float) -> None:
     signal.setitimer(signal.ITIMER_REAL, max(0.1, stop - time.time()))
     packed = facts(Workspace(root))  # without git there the commit is known by the sources' hash
     noted = commit() or (packed["commit"] if packed["sources"] == planfile.sources_key() else "")
-    state, words = "ready", ""
     try:
-        with mock.patch.object(training, "commit", lambda: noted):
-            while pipe.send((state, words)) is None and (task := pipe.recv()):
-                spec, graph = task
-                try:
-                    machine = training.Machine(torch.device(device), 1, graph=graph)
+        pipe.send(("ready", ""))
+        while task := pipe.recv():
+            spec, graph = task
+            try:
+                machine = training.Machine(torch.device(device), 1, graph=graph)
+                with mock.patch.object(training, "commit", lambda: noted):
                     training.train(Workspace(root), spec, machine)
-                    state, words = "finished", ""
-                except Exception as error:
-                    state, words = "failed", f"{type(error).__name__}: {error}"[:300]
+                answer = "finished", ""
+            except Exception as error:
+                answer = "failed", f"{type(error).__name__}: {error}"[:300]
+            pipe.send(answer)
     except SystemExit:
         pipe.send(("stopped", ""))
 
