@@ -2,19 +2,20 @@
 
 Here, in a checkout with the raw images (or decoded ones):
 
-    python benchmarks/gpu_minutes.py pack unified/first_pass hfedf/table2 --file build/gpu/campaign.tar --mib 40
+    python benchmarks/gpu_minutes.py pack unified/first_pass hfedf/table2 --file build/gpu/campaign.tar --mib 48
 
-plans the experiments for a GPU and packs what is neither trained nor archived: the first seed of every run before the second, experiments in the
-order named, short runs first; with them decoded images (compressed without loss: PACS at 64 px 39 MB, Office-Caltech10 10 MB), partitions, and
-checkpoints of unfinished runs.
+plans the experiments for a GPU and packs what is neither trained nor archived: the first seed of all before the second, experiments as named, whole
+rows of their tables, cheap rows first. With them go decoded images (compressed without loss: at 64 px PACS takes 37 MiB, Office-Caltech10 10 MiB),
+partitions, and checkpoints of unfinished runs.
 
 There, in a copy of the checkout with build/gpu (ignored by git, so it is to be named to what copies the rest):
 
     PYTHONPATH=src python benchmarks/gpu_minutes.py run --data build/gpu/campaign.tar --minutes 9 --out $OUT
 
 It needs torch, torchvision, numpy, pandas, pyarrow, pydantic, safetensors, Pillow, PyYAML, tqdm, scikit-learn and pytest; of a missing package a wheel can
-lie in build/gpu, too: `pip install --no-index --no-deps --target /tmp/site build/gpu/*.whl`, and /tmp/site in PYTHONPATH. results-archive/ is not
-needed there: `git sparse-checkout set --no-cone '/*' '!/results-archive/'` makes room, `git sparse-checkout disable` brings it back.
+lie in build/gpu, too: `pip install --no-index --no-deps --target /tmp/site build/gpu/*.whl`, and /tmp/site in PYTHONPATH.
+results-archive/ and docs/ are not needed there: after `pack`, `git sparse-checkout set --no-cone '/*' '!/results-archive/' '!/docs/'` leaves 5 MB of the
+checkout, and `git sparse-checkout disable` brings them back.
 
 $OUT gets at most 7 files, of 15 MiB each and 60 together: results.jsonl, a line as soon as it is known; runs-N.tar, archive files of finished runs;
 unfinished-N.tar, directories of runs with a checkpoint. Each part has processes of its own, and fails alone:
@@ -87,6 +88,8 @@ def tell(out: Path, **facts: Any) -> None:
 
 def probe(out: Path, device: torch.device, works: list[str], stop: float) -> None:
     """Milliseconds of a step; fp32 of every work first."""
+    deterministic(device)  # what cuBLAS reads when CUDA starts; each measurement chooses its kernels
+    torch.use_deterministic_algorithms(False)
     tell(out, part="probe", hardware=hardware(device))
     for precision, name, how in itertools.product(PRECISIONS[device.type], works, ("bare", "eager", "graph")):
         if time.time() > stop:
@@ -302,7 +305,7 @@ def main(words: Iterable[str] | None = None) -> None:
     packing.add_argument("experiments", nargs="+")
     packing.add_argument("--root", type=Path, default=Path())
     packing.add_argument("--file", type=Path, default=Path("build/gpu/campaign.tar"))
-    packing.add_argument("--mib", type=int, default=40, help="The most that images take.")
+    packing.add_argument("--mib", type=int, default=48, help="The most that images take.")
     packing.add_argument("--runs", type=int, default=200, help="The most runs that are packed.")
     running.set_defaults(verb=run)
     running.add_argument("--minutes", type=float, default=9.0)

@@ -8,6 +8,7 @@ import json
 import shutil
 import tarfile
 import tempfile
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -37,7 +38,7 @@ def pack(options: argparse.Namespace) -> None:
 
     workspace = Workspace(options.root)
     planned = plan(workspace, read_request(workspace, tuple(options.experiments), device="cuda"))
-    left, packed = ordered(workspace, planned), list[Run]()
+    left, packed = ordered(workspace, planned, options.experiments), list[Run]()
     free, known = options.mib << 20, dict[str, bool]()  # folders of images, and whether they had room
     options.file.parent.mkdir(parents=True, exist_ok=True)
     with tarfile.open(options.file, "w") as tar:
@@ -60,19 +61,31 @@ def pack(options: argparse.Namespace) -> None:
     print(f"{options.file}: {len(packed)} of {len(left)} runs, {options.file.stat().st_size / 2**20:.1f} MiB")
 
 
-def ordered(workspace: Workspace, plan: Path) -> list[Run]:
-    """Runs that are neither finished nor archived: by seed, then experiment, then minutes."""
-    request, first = planfile.request(workspace, plan), dict[str, int]()
+def ordered(workspace: Workspace, plan: Path, named: list[str]) -> list[Run]:
+    """Runs that are neither finished nor archived. The first seed of all comes first; of a seed the experiment that is
+    named first; of that whole rows of its tables (all held-out domains), those first that take the fewest minutes.
+    """
+    rows, runs = dict[str, tuple[int, str]](), planfile.runs(plan)
+    experiments = [*named, *planfile.request(workspace, plan).experiments]
     for use in planfile.cells(plan):
-        place = request.experiments.index(use.experiment)
-        first[use.digest] = min(place, first.get(use.digest, place))
-    runs = sorted(planfile.runs(plan), key=lambda run: (run.seed, first[run.digest], run.minutes))
-    return [
+        axes = {key: value for key, value in json.loads(use.axes).items() if key not in ("target", "seed")}
+        row = experiments.index(use.experiment), f"{use.label} {axes}"
+        rows[use.digest] = min(row, rows.get(use.digest, row))
+    left = [
         run
         for run in runs
         if workspace.run_at(run.directory).outcome() is not State.FINISHED
         and not store.archived(workspace, [run.directory])
     ]
+    minutes = defaultdict[tuple[int, tuple[int, str]], float](float)
+    for run in left:
+        minutes[run.seed, rows[run.digest]] += run.minutes
+
+    def value(run: Run) -> tuple[Any, ...]:
+        row = rows[run.digest]
+        return run.seed, row[0], minutes[run.seed, row], row, run.minutes
+
+    return sorted(left, key=value)
 
 
 def needed(workspace: Workspace, run: Run, free: int, known: dict[str, bool]) -> dict[str, bytes]:

@@ -39,7 +39,7 @@ def at_once(samples: Samples) -> int:
     return max(1, min(BATCH, AT_ONCE // (4 * samples.pixels[0].numel())))
 
 
-def tested_at_once(samples: Samples) -> int:
+def evaluated_at_once(samples: Samples) -> int:
     """How many samples are tested together: on a GPU more small ones than `at_once`, for fewer launches. What
     a method trains with does not depend on it.
     """
@@ -61,7 +61,7 @@ def evaluate(
     scores = torch.empty(3, len(index), dtype=torch.float64, device=row.device)
     labels = torch.empty(len(index), dtype=torch.int64, device=row.device)
     classes = 0
-    size = tested_at_once(samples)
+    size = evaluated_at_once(samples)
     starts = range(0, len(index), size)
     for start, (pixels, y) in zip(starts, samples.stream(index.split(size)), strict=True):
         batch = slice(start, start + size)
