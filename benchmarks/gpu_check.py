@@ -20,9 +20,11 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from unittest import mock
 
 import torch
 from torch.nn import functional as F
@@ -30,6 +32,8 @@ from torch.nn import functional as F
 from fedshift.common.files import write_text
 from fedshift.common.registry import names
 from fedshift.data.augment import Augment, Evaluate
+from fedshift.federation import local
+from fedshift.federation.graph import Steps
 from fedshift.federation.loop import Federation
 from fedshift.federation.precision import arithmetic
 from fedshift.federation.samples import ClientData, Samples
@@ -86,25 +90,41 @@ WORK = {
 }
 
 
-def trained(method: str, device: torch.device) -> tuple[torch.Tensor, Scores]:
-    """All entries of the global model, one after the other, after 3 rounds on handwritten digits, and all
-    accuracies of the last.
+@contextmanager
+def steps_of(federation: Federation, how: str) -> Iterator[None]:
+    """In the block a federation takes its steps so: "eager"; "rate", eager with the learning rate on the device, as
+    graphs need it; "graph", recorded on a GPU, else as "rate".
     """
-    run = resolve(
-        spec(method={"name": method}, local={"batch": 50, "epochs": 2, "lr": 0.01}, federation={"rounds": 3})
-    )
+    federation.worker.graph = None if how == "eager" else torch.cuda.CUDAGraph
+    if how == "graph" and federation.device.type == "cuda":
+        yield
+    else:
+        with mock.patch.object(
+            local, "Steps", lambda client, method, step, _: Steps(client, method, step, None)
+        ):
+            yield
+
+
+def trained(
+    method: str, device: torch.device, how: str = "eager", precision: str = "fp32"
+) -> tuple[torch.Tensor, Scores]:
+    """All entries of the global model, one after the other, after 3 rounds on handwritten digits, and all
+    accuracies of the last. how: as in `steps_of`.
+    """
+    settings = {"batch": 50, "epochs": 2, "lr": 0.01, "precision": precision}
+    run = resolve(spec(method={"name": method}, local=settings, federation={"rounds": 3}))
     images, clients, held_out = digits("none", (130, 130, 130), 20, 10)
     samples = Samples(images.pixels, images.labels, images.augment, images.evaluate, device=device)
-    federation = finish(
-        Federation(
-            run,
-            run.method.build(),
-            lambda: run.model.build(10, run.data.input_px),
-            samples,
-            clients,
-            held_out,
-        )
+    federation = Federation(
+        run,
+        run.method.build(),
+        lambda: run.model.build(10, run.data.input_px),
+        samples,
+        clients,
+        held_out,
     )
+    with steps_of(federation, how):
+        finish(federation)
     scores = {
         (row["stage"], row["client"], row["split"]): (row["value"], row["n"])
         for row in federation.records.rows
@@ -134,9 +154,9 @@ def apart(ours: Scores, theirs: Scores) -> float:
     return max(told[key] / images[key] for key in images)
 
 
-def samples(work: Work, device: torch.device) -> Samples:
+def samples(work: Work, device: torch.device, steps: int = STEPS) -> Samples:
     """Random images for all clients."""
-    n = CLIENTS * STEPS * work.batch
+    n = CLIENTS * steps * work.batch
     pixels = torch.randint(256, (n, work.px, work.px, 3), dtype=torch.uint8)
     size = work.px, work.input_px, "imagenet"
     augment, evaluate = Augment(work.augment, *size), Evaluate(*size)
@@ -160,8 +180,12 @@ def timed(play: Callable[[], object], device: torch.device) -> float:
     return median(times[WARM:])
 
 
-def federated(name: str, precision: str, device: torch.device) -> float:
-    """Seconds of a step in a round of FedAvg, on a GPU by deterministic kernels, as `fedshift train` asks for."""
+def federated(
+    name: str, precision: str, device: torch.device, how: str = "eager", steps: int = STEPS
+) -> float:
+    """Seconds of a step in a round of FedAvg, on a GPU by deterministic kernels, as `fedshift train` asks for.
+    how: as in `steps_of`; steps: of an epoch.
+    """
     work = WORK[name]
     run = work.run("fedavg")
     run = run.model_copy(update={
@@ -170,23 +194,24 @@ def federated(name: str, precision: str, device: torch.device) -> float:
         "evaluation": run.evaluation.model_copy(update={"every": 10**6}),
     })  # fmt: skip
     nobody = torch.empty(0, dtype=torch.int64)
-    parts = torch.arange(CLIENTS * STEPS * work.batch).split(STEPS * work.batch)
+    parts = torch.arange(CLIENTS * steps * work.batch).split(steps * work.batch)
     held = [ClientData(part, nobody, nobody) for part in parts]
     federation = Federation(
         run,
         run.method.build(),
         lambda: run.model.build(CLASSES, run.data.input_px),
-        samples(work, device),
+        samples(work, device, steps),
         held,
         nobody,
     )
     events = federation.run()
     deterministic(device)
     try:
-        round_seconds = timed(lambda: next(events, None), device)
+        with steps_of(federation, how):
+            round_seconds = timed(lambda: next(events, None), device)
     finally:
         torch.use_deterministic_algorithms(False)
-    return round_seconds / (CLIENTS * STEPS * EPOCHS)
+    return round_seconds / (CLIENTS * steps * EPOCHS)
 
 
 def bare(name: str, precision: str, device: torch.device) -> float:

@@ -81,6 +81,16 @@ def test_the_same_code_is_one_commit_without_changes(
     assert compare(run, other).same_code is same
 
 
+def test_steps_by_graphs_are_another_class(run: RunDirectory, archived: Archived) -> None:
+    """A run that did not note it was trained without."""
+    assert archived.machine.graph == "off" and "graph" not in str(archived.machine)
+    other = with_summary(archived, lambda summary: summary["environment"].update(graph="auto"))
+    assert str(other.machine) == f"{archived.machine}, CUDA graphs"
+    assert not compare(run, other).same_class
+    older = with_summary(archived, lambda summary: summary["environment"].pop("graph"))
+    assert compare(run, older).same_class
+
+
 def test_what_was_resumed_on_another_class_is_of_none(run: RunDirectory, archived: Archived) -> None:
     """Where it was resumed nobody knows."""
     resumed = {"earlier": ["cpu AVX2, threads: 1"]}

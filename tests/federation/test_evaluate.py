@@ -2,6 +2,7 @@
 
 import io
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from torch.nn import functional as F
 from fedshift.data.augment import Augment, Evaluate
 from fedshift.federation import checkpoint
 from fedshift.federation.batches import participants
-from fedshift.federation.evaluate import BATCH, Scored, at_once, evaluate
+from fedshift.federation.evaluate import BATCH, Scored, at_once, evaluate, evaluated_at_once
 from fedshift.federation.evaluator import Selection
 from fedshift.federation.loop import Federation
 from fedshift.federation.records import BINS, STATISTICS, reported, union
@@ -62,6 +63,14 @@ def test_few_large_images_pass_together_on_a_cpu(px: int, together: int) -> None
     pixels = torch.empty(1, dtype=torch.uint8).expand(2, px, px, 3)
     transforms = Augment("none", px, px, "half"), Evaluate(px, px, "half")
     assert at_once(Samples(pixels, torch.zeros(2).long(), *transforms)) == together
+
+
+@pytest.mark.parametrize(("px", "together"), [(32, 2000), (64, 2000), (128, 682), (227, BATCH)])
+def test_more_small_images_are_tested_together_on_a_gpu(px: int, together: int) -> None:
+    samples: Any = SimpleNamespace(device=torch.device("cuda"), pixels=torch.empty(1, px, px, 3))
+    assert evaluated_at_once(samples) == together and at_once(samples) == BATCH
+    samples.device = torch.device("cpu")
+    assert evaluated_at_once(samples) == at_once(samples)
 
 
 def test_statistics_count_by_class_and_by_confidence() -> None:

@@ -199,11 +199,9 @@ def test_an_error_ends_the_recording(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_graphs_are_a_gpu_s_and_requested() -> None:
     cpu, gpu = torch.device("cpu"), torch.device("cuda")
-    assert [Machine(gpu).graphs, Machine(gpu, graph="auto").graphs, Machine(cpu, graph="auto").graphs] == [
-        False,
-        True,
-        False,
-    ]
+    steady, unsteady = (spec(method={"name": name}) for name in ("fedavg", "stablefdg"))
+    assert Machine(gpu, graph="auto").graphs(steady) and not Machine(gpu, graph="auto").graphs(unsteady)
+    assert not Machine(gpu).graphs(steady) and not Machine(cpu, graph="auto").graphs(steady)
     assert (
         environment(cpu, 1, "")["graph"] == "off" and environment(cpu, 1, "", graphs=True)["graph"] == "auto"
     )

@@ -26,6 +26,7 @@ from tests.conftest import ROOT
             "'hours' cannot be 0.5\n.*most hours that a job asks a cluster for.*1 or more",
         ),
         ({"experiments": ["one"], "device": "tpu"}, "Valid: cpu, cuda"),
+        ({"experiments": ["one"], "graph": "on"}, "'graph' cannot be 'on'\n.*Valid: auto, off"),
     ],
 )
 def test_parameters_are_checked(config: dict[str, object], message: str) -> None:

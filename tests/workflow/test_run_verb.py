@@ -70,10 +70,10 @@ def test_a_chosen_experiment_leaves_a_cluster_its_device(checkout: Checkout) -> 
 def test_options_and_targets_are_passed_on(checkout: Checkout) -> None:
     code, output = run(checkout, "papers/other", "--", "results/metrics/papers/other.parquet", "--dry-run")
     assert code == 0 and "rule collect:" in output and "rule table:" not in output, output
-    code, output = run(checkout, "papers/other", "--", "--dry-run", "--config", "pack=3")
+    code, output = run(checkout, "papers/other", "--", "--dry-run", "--config", "pack=3", "graph=auto")
     assert code == 0 and "rule table:" in output, output
     request = planfile.request(Workspace(checkout.root), checkout.plan)
-    assert (request.pack, request.experiments) == (3, ("papers/other",))
+    assert (request.pack, request.graph, request.experiments) == (3, "auto", ("papers/other",))
     code, output = run(checkout, "papers/other", "--", "no/such/target")
     assert code == 1 and "MissingRuleException" in output, output
 

@@ -53,7 +53,7 @@ def the_plan():
     if path is None:
         chosen = ["--pack", str(request.pack), "--device", request.device]
         chosen += ["--parallel", str(request.parallel), "--hours", str(request.hours)]
-        chosen += ["--minutes", str(request.minutes)]
+        chosen += ["--minutes", str(request.minutes), "--graph", request.graph]
         chosen += request.experiments
         if subprocess.run([sys.executable, "-m", "fedshift", "plan", *chosen], stdout=sys.stderr).returncode:
             raise WorkflowError("There is no plan, so there is nothing to run: fix what is reported above.")

@@ -68,10 +68,15 @@ def of_run(workspace: Workspace, run: str) -> list[Archived]:
 
 
 def add(workspace: Workspace, run: RunDirectory) -> tuple[Archived | None, list[Archived]]:
-    """Archive a finished run: return its file, None where that or a newer one is present; and the superseded
-    files of the run, which are removed. Raises FedshiftError for a run that `check` would refuse.
+    """Archive a finished run, as `keep` does. Raises FedshiftError for a run that `check` would refuse."""
+    return keep(workspace, pack(workspace, run))
+
+
+def keep(workspace: Workspace, new: Archived) -> tuple[Archived | None, list[Archived]]:
+    """Write an archive file, made here or elsewhere: return it, None where that or a newer one is present;
+    and the superseded files of the run, which are removed. Raises FedshiftError where `check` refuses it.
     """
-    check(workspace, new := pack(workspace, run))
+    check(workspace, new)
     present = {file.path: file for file in of_run(workspace, new.index.run)}
     removed = [file for file in superseded({**present, new.path: new}.values()) if file.path in present]
     written = new.path not in present and not any(outdated(new, file) for file in present.values())

@@ -17,7 +17,7 @@ from fedshift.planning import job, planfile
 from fedshift.planning.lacking import lacking, messages
 from fedshift.planning.plan import plan
 from fedshift.planning.planfile import COSTS, Run
-from fedshift.planning.request import DEVICES, Request
+from fedshift.planning.request import DEVICES, GRAPH, Request
 from fedshift.planning.settle import changed, retrain, settle, warnings
 from fedshift.spec import RunSpec
 from fedshift.storage.rundir import State
@@ -52,6 +52,7 @@ def read_request(workspace: Workspace, names: tuple[str, ...], **overrides: Any)
 @click.option(
     "--minutes", type=click.IntRange(min=0), help="Minimum training time per job; shorter runs are grouped."
 )
+@click.option("--graph", type=click.Choice(GRAPH), help="Whether a GPU replays steps as CUDA graphs.")
 @click.option("--retry-failed", is_flag=True, help="Train runs that failed for good again.")
 @click.option(
     "--retrain-changed",

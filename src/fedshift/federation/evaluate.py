@@ -14,8 +14,9 @@ from fedshift.federation.layout import Network
 from fedshift.federation.records import BINS, Statistics
 from fedshift.federation.samples import Samples
 
-BATCH = 250
+BATCH, LARGE_BATCH = 250, 2000
 AT_ONCE = 20 << 20  # bytes of a batch's pixels, as floats: a CPU is slower with more
+AT_ONCE_ELSEWHERE = 128 << 20
 Set = tuple[int, str, Tensor]  # client, split, positions
 
 
@@ -32,10 +33,19 @@ class Scored:
 
 
 def at_once(samples: Samples) -> int:
-    """How many samples pass through a network together where nothing is trained."""
+    """How many samples pass through a network together where a method asks for values without training."""
     if samples.device.type != "cpu":
         return BATCH
     return max(1, min(BATCH, AT_ONCE // (4 * samples.pixels[0].numel())))
+
+
+def evaluated_at_once(samples: Samples) -> int:
+    """How many samples are tested together: on a GPU more small ones than `at_once`, for fewer launches. What
+    a method trains with does not depend on it.
+    """
+    if samples.device.type == "cpu":
+        return at_once(samples)
+    return max(BATCH, min(LARGE_BATCH, AT_ONCE_ELSEWHERE // (4 * samples.pixels[0].numel())))
 
 
 @torch.no_grad()
@@ -51,7 +61,7 @@ def evaluate(
     scores = torch.empty(3, len(index), dtype=torch.float64, device=row.device)
     labels = torch.empty(len(index), dtype=torch.int64, device=row.device)
     classes = 0
-    size = at_once(samples)
+    size = evaluated_at_once(samples)
     starts = range(0, len(index), size)
     for start, (pixels, y) in zip(starts, samples.stream(index.split(size)), strict=True):
         batch = slice(start, start + size)

@@ -125,9 +125,10 @@ def pooled(clients: list[ClientData]) -> list[ClientData]:
 
 
 # Bytes of stored pixels, as floats, that are worked on at once; the work takes some ten times as much. A CPU
-# gains no more from large ones than its cache holds.
+# gains no more from large ones than its cache holds; a large GPU takes a client's round of small images.
 AT_ONCE = {"cpu": 4 << 20}
 AT_ONCE_ELSEWHERE = 64 << 20
+PART = 320  # of a GPU's memory, where that is more
 
 
 def batches(
@@ -139,6 +140,8 @@ def batches(
     Numbers are those of each batch augmented by itself.
     """
     budget = AT_ONCE.get(samples.device.type, AT_ONCE_ELSEWHERE)
+    if samples.device.type == "cuda":
+        budget = max(budget, torch.cuda.get_device_properties(samples.device).total_memory // PART)
     chunks = list(_chunks(sizes, budget // (4 * samples.pixels[0].numel())))
     gathered = samples.stream(order[chunk] for chunk, _ in chunks)
     for (chunk, size), (pixels, y) in zip(chunks, gathered, strict=True):

@@ -111,6 +111,7 @@ class Request:
 
 
 DEVICES: tuple[str, ...] = typing.get_args(typing.get_type_hints(Request)["device"])
+GRAPH: tuple[str, ...] = typing.get_args(typing.get_type_hints(Request)["graph"])
 LONGEST = 100  # letters of a name that a file can have
 
 

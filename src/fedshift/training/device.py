@@ -58,7 +58,8 @@ PACKAGES = ("torch", "torchvision", "numpy", "pyarrow", "pydantic", "safetensors
 
 def environment(device: torch.device, threads: int, commit: str, graphs: bool = False) -> dict[str, Any]:
     """Versions, the sources' `commit`, hardware, threads, whether torch may use TF32 now, how bf16 is
-    multiplied, whether steps may be CUDA graphs, and whether the same machine would give the same bits again.
+    multiplied, whether steps are CUDA graphs ("auto" or "off"), and whether the same machine would give the
+    same bits again.
     """
     cuda = device.type == "cuda"
     return {

@@ -53,6 +53,9 @@ GROUP = 1 << 20  # rows of a Parquet file's row group
 class Machine:
     """How a run is computed without changing what it is: device, threads, seconds between checkpoints, and
     whether steps may be CUDA graphs ("auto": on a GPU, for steady methods; "off").
+
+    Graphs change the last digits of a run, not its id. Its environment contains whether it was trained by
+    them, and such a run is of another class of machine (`MachineClass`).
     """
 
     device: torch.device
@@ -60,10 +63,9 @@ class Machine:
     checkpoint_seconds: float = 30.0
     graph: Literal["auto", "off"] = "off"
 
-    @property
-    def graphs(self) -> bool:
-        """Whether steps are recorded here."""
-        return self.graph == "auto" and self.device.type == "cuda"
+    def graphs(self, spec: RunSpec) -> bool:
+        """Whether the steps of a run are recorded here."""
+        return self.graph == "auto" and self.device.type == "cuda" and bool(spec.method.build().steadiness)
 
 
 def train(workspace: Workspace, spec: RunSpec, machine: Machine, show: bool = False) -> Summary:
@@ -98,7 +100,8 @@ def _train(workspace: Workspace, spec: RunSpec, run: RunDirectory, machine: Mach
     deterministic(machine.device)
     write_json(run.spec, complete(spec).model_dump(mode="json"))
     with arithmetic(spec.local.precision, machine.device):
-        machine_facts = environment(machine.device, machine.threads, commit(), machine.graphs)
+        graphs = machine.graphs(spec)
+        machine_facts = environment(machine.device, machine.threads, commit(), graphs)
     machine_facts["earlier"] = _earlier(run, machine_facts)
     write_json(run.environment, machine_facts)
     if not (partition := workspace.partition(spec.partition_name)).is_file():
@@ -106,8 +109,7 @@ def _train(workspace: Workspace, spec: RunSpec, run: RunDirectory, machine: Mach
         raise FedshiftError(partition, "the run's partition is not there", cure)
     data = load(workspace, spec)
     federation, hashes = assemble(spec, data, machine.device)
-    recorded = machine.graphs and federation.method.steadiness
-    federation.worker.graph = torch.cuda.CUDAGraph if recorded else None
+    federation.worker.graph = torch.cuda.CUDAGraph if graphs else None
     name = f"{spec.run_id} {sha256(json.dumps(hashes, sort_keys=True))[:16]}"
     began = _rounds(federation, run, name, machine, show, began)
     _merge(run.segments, run.timings, timings)
