@@ -137,7 +137,7 @@ def test_a_standard_value_is_a_setting_too_and_a_word_is_none(project: Project) 
         ({"tables": {"t": {"metrics": ["gain.ood"]}}}, "belong together"),
         ({"tables": {"t": {"metrics": ["ood"], "against": "fedavg"}}}, "belong together"),
         ({"tables": {"t": {"metrics": ["gain.ood"], "against": "fedavq"}}}, "Did you mean 'fedavg'"),
-        ({"tables": {"t": {"metrics": ["layer.model.1"]}}}, "stand beside those that a paper prints"),
+        ({"tables": {"t": {"metrics": ["layer.model.1"]}}}, "compared with published ones"),
         ({"tables": {"t": {"metrics": ["cost.up"]}}, "train": False}, "none is trained"),
     ],
 )

@@ -81,7 +81,9 @@ def test_what_is_printed_is_shown_and_what_it_is_taken_for_is_told(project: Proj
     cells, text = cut(project, "hfedf/table2", "fedgma", d=domains_per_client(1))
     assert cells[["published", "difference"]].iloc[0].tolist() == pytest.approx([48.9, 50 - 49.6])
     assert "48.9‡" in text
-    assert "‡ On the printed number: the printed 48.9 is taken for 49.6, which the difference is from" in text
+    assert (
+        "‡ Published number: the published 48.9 is interpreted as 49.6, which the difference is from" in text
+    )
 
 
 def test_a_slip_without_a_right_value_has_no_difference(project: Project) -> None:
@@ -89,14 +91,14 @@ def test_a_slip_without_a_right_value_has_no_difference(project: Project) -> Non
     assert (cells["published"].fillna(cells["orientation"]) == 64.64).all()  # the average's, over one domain
     number = found("fedrd/table2", "fedavg", target="sketch")
     assert number.value == 54.83 and math.isnan(number.judged)
-    assert number.remark.startswith("the printed 54.83 is a slip, and no difference is shown")
+    assert number.remark.startswith("the published 54.83 is a slip, and no difference is shown")
 
 
 def test_a_number_in_doubt_is_judged_as_printed_and_the_doubt_is_told(project: Project) -> None:
     """FedIIR on PACS: 68.53 on average, where its four cells have 69.20; VLCS: V and C look exchanged."""
     cells, text = cut(project, "fedrd/table2", "fediir")
     assert (cells["published"].fillna(cells["orientation"]) == 68.53).all()
-    assert "‡ On the printed number: judged as printed, but in doubt: mean of listed domain cells" in text
+    assert "‡ Published number: judged as published, but in doubt: mean of listed domain cells" in text
     domains = ("pascal", "labelme", "caltech", "sun")
     doubted = [of for of in domains if "in doubt" in found("fedrd/table3", "fedrd", target=of).remark]
     assert doubted == ["pascal", "caltech"]

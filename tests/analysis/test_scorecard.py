@@ -94,9 +94,12 @@ def test_what_has_runs_is_said_in_words(card: Scorecard) -> None:
     ]
     numbers, sentence, comparison, *_ = card.findings
     assert numbers.what == "3 numbers"
-    assert numbers.text == "distance from print 0.5 points at the median, 1.5 at most, 1.0 rms; 5 seeds"
+    assert (
+        numbers.text
+        == "distance from the published number 0.5 points at the median, 1.5 at most, 1.0 rms; 5 seeds"
+    )
     assert sentence.text.startswith("1 as published, 5 without a run; Sec 5.2")
-    assert comparison.text == "printed +2.5; fedavg +2.0 [+1.0, +3.0], 5 seeds"
+    assert comparison.text == "published +2.5; fedavg +2.0 [+1.0, +3.0], 5 seeds"
 
 
 def test_the_page_says_whether_anything_was_run(

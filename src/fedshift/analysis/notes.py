@@ -21,7 +21,7 @@ RULES = {
     "best_first": "the round with the highest validation ALL, the first on a tie",
     "best_later": "the round with the highest validation ALL, the later on a tie",
     "oracle": "the round with the highest accuracy on the held-out domain itself, the first on a tie: its "
-    "labels choose, so nobody could report it without them",
+    "labels choose, so it cannot be reported without them",
     "held_out": "the round with the highest accuracy on a second held-out domain, the first on a tie; "
     "that domain is not reported",
 }
@@ -31,29 +31,29 @@ AGGREGATED = {
     "std": "std over clients: population standard deviation of the clients' values.",
 }
 COLUMNS = {
-    "gain.": "Gain: what the row that the table names has more than this row, run by run.",
+    "gain.": "Gain: the value of the row that the table names minus this row's, run by run.",
     "ratio.cost.seconds": "Times: this row's over those of the row that the table names, on the same "
-    "hardware; the papers' machines were others, so theirs are ratios too.",
+    "hardware; the papers used other machines, so theirs are ratios too.",
     "cost.parameters": "Parameters, state, multiply-adds: counted from the network as the method changes it.",
     "cost.macs_norm": "Multiply-adds of one image forward; with BN: four for each number that is normalised.",
     "cost.up": "MB up: what one client sends in a round.",
     "cost.down": "MB down: what one client gets in a round.",
-    "_to.": "To reach a value: by the first evaluated round with it; a run that never has it counts as "
-    "missing.",
-    "setting.": "Settings are those of the runs' resolved specifications. Where no search of ours chose them "
-    "(`tune`), they are the paper's own, taken as printed (reference/presets): equal by declaration. "
-    "Ours beside an empty place is a guess.",
-    "layer.": "Layers: what the declared network is made of, nothing trained; the paper's in the same words "
+    "_to.": "To reach a value: by the first evaluated round with it; a run that never reaches it counts "
+    "as missing.",
+    "setting.": "Settings: of the runs' resolved specifications. Unless `tune` chose them, they are the "
+    "published ones (reference/presets), equal by declaration. A setting without a published value is our "
+    "guess.",
+    "layer.": "Layers: of the declared network, without training; the published ones in the same words "
     "(reference/architectures.yaml).",
 }
 FEW = 10  # domains or classes that a note names
 STAGES = {"post_agg": "after aggregation", "post_train": "after local training"}
 AVERAGES = {
     "size": "by training images",
-    "uniform": "each alike, whatever its images",
-    "own": "by a rule of the method's own",
+    "uniform": "uniform",
+    "own": "by the method's rule",
 }
-BN = {"averaged": "averaged like weights", "local": "kept by each client", "none": "no batch normalisation"}
+BN = {"averaged": "averaged like weights", "local": "local to each client", "none": "no batch normalisation"}
 
 
 def notes(collected: Collected) -> list[str]:
@@ -116,7 +116,7 @@ def _of_runs(collected: Collected, finished: pd.DataFrame) -> Iterator[str]:
         if spec["method"]["name"] in names("methods")  # else of a package that is not installed
     }
     if averages:
-        yield f"Clients weighed in the average: {_by_method(runs.loc[[*averages]], pd.Series(averages))}."
+        yield f"Client weights in the average: {_by_method(runs.loc[[*averages]], pd.Series(averages))}."
     yield f"Batch-norm statistics: {_by_method(runs, runs['bn'].map(BN))}."
     yield f"Training precision: {_by_method(runs, runs['precision'])}."
     for label, row in collected.experiment.adapt.items():
@@ -143,7 +143,7 @@ def _of_runs(collected: Collected, finished: pd.DataFrame) -> Iterator[str]:
     for name, alike in runs.groupby(sources, sort=False):
         if (several := alike["images"].nunique()) > 1:
             yield (
-                f"Mixed images: {name} come in {several} states, by other files or decoded otherwise: "
+                f"Mixed images: {name} in {several} versions, by other files or another decoding: "
                 f"{_by_method(alike, alike['images'].str[:8])}."
             )
     yield from archived_note(runs)

@@ -80,13 +80,12 @@ CLIENTS = "¶"  # next to a value of fewer clients than take part
 MARK = "§"  # next to a mean of which a run or more are archived
 MARKS = FEWER + REMARK + CLIENTS + MARK
 FOOTNOTES = {
-    "differs": "Orientation: the paper's number for another experiment than the row's, so no difference is "
-    "shown: {}.",
+    "differs": "Orientation: published for another experiment than the row's, so no difference is shown: {}.",
     "fewer": FEWER + " A mean over fewer values than others in its column: {}.",
     "clients": CLIENTS + " Clients with a value: {}. The others have no test image, or the metric is not "
     "defined on theirs.",
-    "remark": REMARK + " On the printed number: {}.",
-    "spread": "Printed spread: {}.",
+    "remark": REMARK + " Published number: {}.",
+    "spread": "Published spread: {}.",
 }  # by columns of cells
 
 
@@ -236,11 +235,11 @@ def _spread(mean: float, std: float, text: Callable[[float], str], mark: str = "
 
 
 Line = tuple[str, ...]  # of a table of verdicts, comparisons or sentences
-SENTENCE: Line = ("sentence", "says it of", *OUTCOMES, "not here", "in words")
+SENTENCE: Line = ("sentence", "about", *OUTCOMES, "not here", "in words")
 HYPOTHESIS: Line = ("hypothesis", "data set", "difference [interval]", "seeds", "verdict", "in words")
-VERDICT: Line = ("printed table", "compared", *WORDS, "rms distance", "median half-width")
+VERDICT: Line = ("published table", "compared", *WORDS, "rms distance", "median half-width")
 CLAIM: Line = (
-    *("comparison", "says", "paper", "on print", "verdict"),
+    *("claim", "comparison", "paper", "by the paper's numbers", "verdict"),
     *("ours: mean difference [95% interval], seeds", "in words"),
 )
 

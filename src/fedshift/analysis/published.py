@@ -98,8 +98,8 @@ def judged_by(metric_id: str) -> JudgedBy:
 # The meaning of a printed +- that is no standard deviation over seeds; the notes of hFedF's protocol explain
 # hFedF's.
 SPREADS = {
-    "ci95": "the printed ± is the half-width of a 95% interval of {n} runs; shown is its standard deviation, "
-    "half-width times sqrt({n}) over Student's t",
+    "ci95": "the published ± is the half-width of a 95% interval of {n} runs; shown is its standard "
+    "deviation, half-width times sqrt({n}) over Student's t",
     "unstated_in_brackets": "the paper prints the number after ± in brackets and does not say what it is",
 }
 
@@ -249,11 +249,13 @@ def _row(row: dict[str, str]) -> Published:
         half = 10.0**exponent / 2 if isinstance(exponent, int) else math.nan
         why = row["note"] or row["audit_note"]
         if judged == mean:
-            remark = f"judged as printed, but in doubt: {why}" if row["value_kind"] in DOUBTED else ""
+            remark = f"judged as published, but in doubt: {why}" if row["value_kind"] in DOUBTED else ""
         elif math.isnan(judged):
-            remark = f"the printed {mean:g} is a slip, and no difference is shown ({why})"
+            remark = f"the published {mean:g} is a slip, and no difference is shown ({why})"
         else:
-            remark = f"the printed {mean:g} is taken for {judged:g}, which the difference is from ({why})"
+            remark = (
+                f"the published {mean:g} is interpreted as {judged:g}, which the difference is from ({why})"
+            )
     return Published(
         value=mean * unit,
         std=std,

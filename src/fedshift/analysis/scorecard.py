@@ -82,12 +82,12 @@ class Scorecard:
 
         measured, counted, claims = self.numbers[-1], self.counted[-1], self.claims[-1]
         if not measured.run and not claims.run:
-            total = f"{measured.total:,} printed numbers and {claims.total:,} comparisons"
+            total = f"{measured.total:,} published numbers and {claims.total:,} comparisons"
             return f"None of {total} has a run yet."
         return (
-            f"Re-run so far: {measured.run} of {measured.total:,} distinct printed numbers: "
+            f"Re-run so far: {measured.run} of {measured.total:,} distinct published numbers: "
             f"{counts(measured, WORDS)}. Counted, not trained: {counted.counts[WORDS[0]]} of "
-            f"{counted.total} sizes and layers are as printed. "
+            f"{counted.total} sizes and layers are as published. "
             f"Of {claims.total} comparisons that the papers claim {counts(claims, CLAIMED)}."
         )
 
@@ -95,7 +95,7 @@ class Scorecard:
     def sections(self) -> list[tuple[str, list[Line], tuple[str, ...]]]:
         """The tables of the page: title, lines, words."""
         return [
-            ("Printed numbers", self.numbers, NUMBERS),
+            ("Published numbers", self.numbers, NUMBERS),
             ("Counted: sizes and layers", self.counted, NUMBERS),
             ("Comparisons", self.claims, CLAIMED),
         ]
@@ -232,7 +232,7 @@ def _of_tables(cells: Mapping[str, pd.DataFrame], links: Links) -> Iterator[Find
             if len(points):
                 distances = points["difference"].abs()
                 said.append(
-                    f"distance from print {distances.median():.1f} points at the median, "
+                    f"distance from the published number {distances.median():.1f} points at the median, "
                     f"{distances.max():.1f} at most, {root_mean_square([*distances]):.1f} rms"
                 )
                 low, high = int(points["seeds"].min()), int(points["seeds"].max())
@@ -257,7 +257,7 @@ def _of_claims(
             continue
         first, run = rows.iloc[0], rows[rows["seeds"] > 0]
         word = first["verdict"] + " (another experiment)" * bool(rows["differs"].notna().any())
-        printed = f"printed {first['printed']:+.1f}; " if pd.notna(first["printed"]) else ""
+        printed = f"published {first['printed']:+.1f}; " if pd.notna(first["printed"]) else ""
         text = printed + compared([*rows["seeds"]]) + "; ".join(run["words"])
         link = links(first["experiment"]).get("table", "")
         yield Finding(f"{one.paper} {one.item}", f"{one.claim} `{first['said']}`", word, text, link)

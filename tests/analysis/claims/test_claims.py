@@ -219,7 +219,7 @@ def test_only_the_values_that_are_asked_for_are_paired(project: Project) -> None
     [
         ("HF-C04.9", {}, r"unknown claim of reference/claims.csv 'HF-C04.9'"),
         ("HF-C05.1", {"where": {"targt": "a"}}, r"where: unknown axis 'targt'(.|\n)*Did you mean 'target'"),
-        ("HF-C06.1", {}, r"HF-C06.1: speaks of 'pFedHN', which is no row(.|\n)*rows:"),
+        ("HF-C06.1", {}, r"HF-C06.1: speaks of 'pFedHN', which is not a row(.|\n)*rows:"),
     ],
 )
 def test_what_cannot_be_judged_is_named(

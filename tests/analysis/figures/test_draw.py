@@ -97,7 +97,7 @@ def test_without_results_every_kind_has_a_reason(project: Project) -> None:
     [
         ("differences", {"to": "fedagv"}, r"figures\.to: unknown row .*'fedagv'"),
         ("differences", {"metric": "odd"}, r"figures\.metric: unknown aggregation"),
-        ("differences", {}, "'target' is no axis"),
+        ("differences", {}, "'target' is not an axis"),
         ("ranks", {"against": "fedbn"}, r"figures\.against: unknown row"),
         ("curves", {"rows": "x*"}, r"figures\.rows: unknown trained row"),
         ("curves", {"highlight": ["fed*", "x"]}, r"figures\.highlight: unknown trained row"),

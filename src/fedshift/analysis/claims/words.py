@@ -14,11 +14,11 @@ from fedshift.common.files import read_rows
 from fedshift.storage.workspace import Workspace
 
 RULE = (
-    "Comparisons: differences in points, left less right, between runs at the same target, seed and other "
+    "Comparisons: differences in points, left minus right, between runs at the same target, seed and other "
     "axes, averaged within each seed, with a 95% interval over seeds. *As published*: the interval lies on "
-    "the side of 0 (of >= and ~: of the margin) on which the paper prints it, *against*: on the other, "
-    "*open*: neither. A seed that lacks a run is left out, one seed has no interval. On print, without a "
-    "test: whether the paper's own numbers are on the claimed side. The rule, with its error rates: "
+    "the side of 0 (of >= and ~: of the margin) on which the paper has it, *against*: on the other, "
+    "*open*: neither. A seed with a missing run is left out, one seed has no interval. By the paper's "
+    "numbers: whether these are on the claimed side, without a test. The rule, with its error rates: "
     "docs/verdicts.md."
 )
 
@@ -86,7 +86,7 @@ def footnotes(verdicts: Sequence[Verdict]) -> list[str]:
         reason if len(claims) == len(verdicts) else f"{reason} ({', '.join(claims)})"
         for reason, claims in reasons.items()
     )
-    why = "Comparisons are judged here on another experiment than the paper's, printed for orientation"
+    why = "Comparisons are judged here on another experiment than the paper's, shown for orientation"
     return [RULE, f"{why}: {'; '.join(named)}."]
 
 
