@@ -183,7 +183,7 @@ def timed(play: Callable[[], object], device: torch.device) -> float:
 def federated(
     name: str, precision: str, device: torch.device, how: str = "eager", steps: int = STEPS
 ) -> float:
-    """Seconds of a step in a round of FedAvg, on a GPU by deterministic kernels, as `fedshift train` asks for.
+    """Seconds of a step in a round of FedAvg, on a GPU by deterministic kernels, as `fedshift train` requests.
     how: as in `steps_of`; steps: of an epoch.
     """
     work = WORK[name]

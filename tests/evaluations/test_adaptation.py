@@ -133,7 +133,7 @@ def test_a_run_of_another_partition_is_refused(copied):
     partition(there, other := spec("fedavg", partition={"fractions": [0.7, 0.2, 0.1]}))
     shutil.copy(there.partition(other.partition_name), there.partition(run.partition_name))
     asked = fedshift(copied, "evaluate", directory.name, "fedbn")
-    refused(asked, "was trained on another partition than lies here now", "Delete its directory")
+    refused(asked, "was trained on another partition than is here now", "Delete its directory")
     assert not results(copied)
 
 
@@ -170,7 +170,7 @@ def test_what_cannot_be_adapted_says_why(copied):
 def test_runs_without_weights_or_target_are_refused(project):
     nothing = trained(project, spec("fedavg", evaluation={"keep": "none"}, federation={"rounds": 0}))
     refused(
-        fedshift(project, "evaluate", nothing.name, "fedbn"), "kept no weights", "evaluation.keep: post_agg"
+        fedshift(project, "evaluate", nothing.name, "fedbn"), "saved no weights", "evaluation.keep: post_agg"
     )
     none = trained(project, spec("fedavg", data={"target": None}, federation={"rounds": 0}))
     refused(fedshift(project, "evaluate", none.name, "fedbn"), "holds out no domain to adapt to")

@@ -128,7 +128,7 @@ class Numpy:
                 raise AttributeError("module 'numpy' has no attribute 'matrix'")
 
 
-if "train" in sys.orig_argv:
+if "train-pack" in sys.orig_argv:
     sys.meta_path.insert(0, Numpy())
 """
 

@@ -103,7 +103,7 @@ class Verbs(click.Group):
                 click.echo(f"  See: {' '.join(words)}", err=True)
             sys.exit(error.exit_code)
         except click.Abort:
-            click.echo("Aborted.", err=True)
+            click.echo("Aborted!", err=True)
             sys.exit(1)
 
     def invoke(self, ctx: click.Context) -> object:
