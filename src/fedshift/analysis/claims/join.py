@@ -1,5 +1,7 @@
-"""All claims (reference/claims.csv) before anything is trained: how each stands on the paper's own numbers,
-and the experiments that test it, or the reason why none does.
+"""All claims (reference/claims.csv) before training: the outcome on the paper's own numbers and the
+experiments.
+
+A claim that no experiment tests has a reason instead.
 """
 
 from collections.abc import Iterable
@@ -24,8 +26,10 @@ UNTESTED = "no experiment here tests it"  # of a project without the experiments
 
 @dataclass(frozen=True)
 class Joined:
-    """A claim: its places (experiment and comparison, the first the one that counts), or the reason why there
-    is none; and how it stands on the paper's own numbers.
+    """A claim with its outcome on the paper's own numbers.
+
+    `places`: the experiments and comparisons that test it; the first one counts.
+    `reason`: why there is none.
     """
 
     claim: str
@@ -38,10 +42,12 @@ class Joined:
 
 
 def join(workspace: Workspace, numbers: Iterable[Number]) -> list[Joined]:
-    """Every claim, in the order of the reference; numbers: all of fedshift.analysis.coverage.
+    """Every claim, in the order of the reference.
 
-    Raises FedshiftError for a reason in reference/claims.yaml that is none of NEEDS, and for a paper without
-    a margin in reference/published.yaml.
+    `numbers`: all numbers of fedshift.analysis.coverage.
+
+    Raises FedshiftError for a reason in reference/claims.yaml that is not one of NEEDS, and for a paper
+    without a margin in reference/published.yaml.
     """
     known = {number.uid: number for number in numbers}
     experiments = {name: load(workspace, name) for name in available(workspace)}
