@@ -1,4 +1,4 @@
-"""Collect the runs of an experiment in three Parquet files: their records, their statistics, one row per run."""
+"""Collect the runs of an experiment in three Parquet files: records, statistics, and one row per run."""
 
 import contextlib
 import functools

@@ -1,4 +1,4 @@
-"""The results of `fedshift collect`: columns, the experiment with its runs, records by run, and diagnostics."""
+"""Results of `fedshift collect`: columns, the experiment with its runs, records by run, and diagnostics."""
 
 from __future__ import annotations
 

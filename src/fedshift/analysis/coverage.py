@@ -55,7 +55,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Number:
-    """A published number: a row of reference/published.csv, with its cells, or the reason why there is none."""
+    """A published number (a row of reference/published.csv) with its cells, or the reason for having none."""
 
     uid: str
     paper: str

@@ -38,8 +38,8 @@ class Comparison:
     """A claim (a row of reference/claims.csv) as pairs of its left side and one right side.
 
     `margin`: that of "~", ">=" and "<=", in the unit of the metric.
-    `settings`: returns the settings in which the runs differ from the paper's. It is called only when a
-        comparison has runs, as resolving specifications takes seconds.
+    `settings`: returns the settings in which the runs differ from the paper's. It is called only when needed,
+        as resolving specifications takes seconds.
     """
 
     claim: Mapping[str, str]
@@ -127,8 +127,9 @@ def generated(
 
 
 def _differs(numbers: Iterable[Number]) -> Iterator[str]:
-    """The settings of all cells that differ. A cell may be the row that ratios refer to, whose own value is
-    1.
+    """All settings in which the numbers' cells differ from the paper.
+
+    The unit does not count: a cell may be the row that ratios refer to, whose own value is 1.
     """
     return (text for number in numbers for text in number.places[0].differs if text != published.UNIT)
 
@@ -237,7 +238,9 @@ def _printed(experiment: Experiment) -> list[tuple[str, str]]:
 
 
 def _sum(workspace: Workspace, side: Sum[str], cells: Mapping[str, Number]) -> Sum[Compared]:
-    """The cells of published numbers. Those of one row on all values of an axis become one cell, their mean."""
+    """The cells of published numbers; those of one row on all values of an axis become one cell,
+    their mean.
+    """
     groups: dict[tuple[float, str, str, str], list[Compared]] = {}
     for factor, uid in side.terms:
         place = cells[uid].places[0]

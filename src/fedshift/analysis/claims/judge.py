@@ -350,7 +350,7 @@ def _over_rows(frame: pd.DataFrame, axes: list[str], cell: Compared) -> pd.DataF
 
 
 def values_of(workspace: Workspace, collected: Collected, cells: Iterable[Compared]) -> Values:
-    """The values of these cells, from this experiment and other collected ones. Each experiment is read once."""
+    """The values of these cells in this and other collected experiments; each experiment is read once."""
     wanted: dict[str, dict[str, dict[str, None]]] = {}
     for cell in cells:
         wanted.setdefault(cell.experiment, {}).setdefault(cell.rounds, {})[cell.metric] = None
