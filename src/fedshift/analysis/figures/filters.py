@@ -19,15 +19,18 @@ GAP = 2  # pixels of white between patches
 
 @dataclass(frozen=True)
 class Params(At):
-    """row: of the experiment, its first if ""; clients: at most so many."""
+    """`row`: a row of the experiment, "" for its first.
+    `clients`: the largest number of clients to show.
+    """
 
     row: Trained = ""
     clients: int = 4
 
 
 class Filters(OfRuns):
-    """A row of panels for each stage, a column for each client; in a panel a line for each filter: its
-    patches by falling response, then their gradients in the same order (grey is 0).
+    """A row of panels for each stage, a column for each client, and in a panel a line for each filter.
+
+    A line has the filter's patches by falling response, then their gradients in the same order (grey is 0).
     """
 
     name = "filters"

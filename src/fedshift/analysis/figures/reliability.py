@@ -1,5 +1,5 @@
-"""Reliability: how sure of its class a model is when it is right and when it is wrong, and how often it is
-right where it is so sure.
+"""Reliability: the model's confidence when it is right and when it is wrong, and its accuracy by
+confidence.
 """
 
 import itertools
@@ -34,11 +34,11 @@ class Params:
 
 
 class Reliability(Figure):
-    """Rows: histogram and curve, in- and out-of-distribution; a panel per method. All runs of a method
-    together, each sample counts once, in the round that tables report.
+    """Rows are histogram and curve, in- and out-of-distribution; there is a panel per method.
 
-    In the panel of a curve its expected calibration error, over all bins that runs record. A bin without
-    samples has no point.
+    All runs of a method are taken together, each sample once, in the round that tables report. The panel of a
+    curve has its expected calibration error, over all bins that runs record. A bin without samples has no
+    point.
     """
 
     name = "reliability"

@@ -1,5 +1,6 @@
-"""Confidence when wrong: the mean probability of the predicted class over misclassified samples, by the mean
-of each bin of confidence (hFedF Fig. 3).
+"""Confidence when wrong: the mean probability of the predicted class over misclassified samples, by bins.
+
+Each bin of confidence counts with its mean (hFedF, Fig. 3).
 """
 
 from fedshift.analysis.metrics.base import Array, Metric, mean_of
@@ -12,7 +13,7 @@ class ConfidenceWrong(Metric):
 
     @staticmethod
     def compute(wrong: Array, right: Array, confidence: Array) -> Array:
-        """Right and wrong samples of a bin are taken to have its mean confidence: exact to the width of a
-        bin.
+        """Mean confidence, exact to the width of a bin: its right and wrong samples are taken to have its
+        mean.
         """
         return mean_of(wrong, wrong + right, confidence)
