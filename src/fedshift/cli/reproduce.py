@@ -48,7 +48,7 @@ def command(workspace: Workspace, run: str, device: str, threads: int | None) ->
 
 
 def found(workspace: Workspace, run: str) -> Archived:
-    """The newest archived run whose id begins with `run`. Raises FedshiftError where there is none, or
+    """The newest archived run whose id begins with `run`. Raises FedshiftError if there is none or
     several.
     """
     files = sorted(workspace.archive.rglob("*.zip"))

@@ -101,7 +101,7 @@ def command(
 
 
 def _metrics(workspace: Workspace, uses: list[planfile.Cell]) -> tuple[str, ...]:
-    """The metrics that tables of these experiments show and that runs do not record themselves."""
+    """The metrics in tables of these experiments that runs do not record themselves."""
     experiments = [load(workspace, name) for name in dict.fromkeys(cell.experiment for cell in uses)]
     tables = [table for experiment in experiments for table in experiment.tables.values()]
     named = dict.fromkeys(quantity(text).metric for table in tables for text in recorded(table.metrics))
@@ -109,13 +109,16 @@ def _metrics(workspace: Workspace, uses: list[planfile.Cell]) -> tuple[str, ...]
 
 
 def _work(follower: Follower, follow: bool, beside: int | None, every: float) -> None:
-    """Publish until no run is written any more, with a progress bar; errors are printed as they come. A store
-    that does not answer then has PATIENCE, or two more tries.
+    """Publish until no run is being written, with a progress bar; print errors as they come.
+
+    A store that does not respond by then has PATIENCE, or two more tries.
     """
 
     def waits() -> bool:
-        """Whether more may come: the workflow lives, which makes tables at its end, or, without a workflow,
-        some run has not ended.
+        """Whether more results may come.
+
+        That is while the workflow runs, which makes tables at its end. Without a workflow, it is until all
+        runs have ended.
         """
         if beside is not None:
             return _alive(beside)

@@ -1,4 +1,4 @@
-"""fedshift verify: check raw images against their manifest."""
+"""`fedshift verify`: check raw images against their manifest."""
 
 import json
 from collections.abc import Iterator

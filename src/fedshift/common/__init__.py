@@ -1,1 +1,3 @@
-"""What every room uses: errors, files, locks, downloads, the registry. Nothing here knows of runs."""
+"""Shared parts of all packages: errors, files, locks, downloads, the registry. Nothing here depends
+on runs.
+"""
