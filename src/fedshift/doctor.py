@@ -18,7 +18,7 @@ from fedshift.storage.workspace import Workspace
 
 OWN = PATH.as_posix()
 Verdict = Literal["ok", "absent", "wrong"]
-# Of raw images: the verdict, and the verb that brings them further.
+# State of raw images -> the verdict, and the next command.
 VERDICTS: dict[str, tuple[Verdict, str]] = {"absent": ("wrong", "fetch"), "raw": ("absent", "verify")}
 
 
@@ -81,9 +81,7 @@ def weights(workspace: Workspace, runs: list[RunSpec]) -> Iterator[Finding]:
 
 
 def slurm(workspace: Workspace, request: Request) -> Iterator[Finding]:
-    """Check the cluster, and each resource that planned jobs request and that their partition does
-    not have.
-    """
+    """Check the cluster, and the resources that planned jobs request from their partition."""
     if not shutil.which("sinfo"):
         yield Finding("slurm", "absent", "not on this machine: use --profile profiles/local")
         return

@@ -44,7 +44,7 @@ from fedshift.experiments.schema import METRIC, Experiment, Table
 from fedshift.storage.workspace import Workspace
 
 MEGA = 1e6
-EXACT = 12  # decimals, beyond which a difference is rounding
+EXACT = 12  # decimals; smaller differences are rounding errors
 Use = Mapping[Any, Any]
 Cell = tuple[Hashable, ...]  # the row's label, then the value on each column axis
 
@@ -218,7 +218,7 @@ def cells(workspace: Workspace, collected: Collected, table: Table) -> pd.DataFr
     place = table.columns.index(METRIC) if METRIC in table.columns else len(columns)
     by = ["method", *columns[:place], METRIC, *columns[place:]]
     seed = [axis for axis in keys if axis == "seed"]
-    within = frame.groupby([*by, *seed], observed=True)["value"].mean(skipna=False)  # NaN where a run is
+    within = frame.groupby([*by, *seed], observed=True)["value"].mean(skipna=False)  # NaN if any is
     groups = within.groupby(by, observed=True)
     seeds = groups.count()
     varies = ~seeds.index.get_level_values(METRIC).isin([name for name, own in kinds.items() if own.declared])

@@ -34,11 +34,11 @@ DOMAINS = "domains"  # of a client: its name, several joined by "+"
 
 
 def by_client(collected: Collected, metric: str, rule: Rule | None = None) -> pd.DataFrame:
-    """One row for each client of each finished run: keys, round, client, DOMAINS, value (fractions in
-    percent).
+    """A metric for each client of each finished run: keys, round, client, DOMAINS, value.
 
-    The value is on the client's own samples (`fedshift.federation.records.own_split`). A client without
-    samples has no row. A rule that averages several rounds (`last_third`) is replaced by its last round.
+    The value is on the client's own samples (`fedshift.federation.records.own_split`), fractions in percent.
+    A client without samples has no row. A rule that averages several rounds (`last_third`) is replaced by its
+    last round.
 
     `rule`: chooses the round, by default the protocol's rule.
     """
@@ -124,13 +124,14 @@ def confidences(collected: Collected, where: str) -> Mapping[str, Confidences]:
     return sums
 
 
-SHARES = ("weights", "gradalign")  # the clients' weights in the server's step, as methods call them
-INDEX = "place"  # of a number in its tensor, as the file of diagnostics has it in `index`
+SHARES = ("weights", "gradalign")  # diagnostics with the clients' weights in the server's step
+INDEX = "place"  # of a number in its tensor; `index` in the file of diagnostics
 
 
 def of_clients(workspace: Workspace, collected: Collected, name: str) -> pd.DataFrame:
-    """A diagnostic of each client after each round: keys, round, client, DOMAINS, INDEX, value (SHARES in
-    percent).
+    """A diagnostic of each client after each round: keys, round, client, DOMAINS, INDEX, value.
+
+    SHARES are in percent.
     """
     frame = diagnostics(workspace, collected.experiment.name, name).rename(columns={"index": INDEX})
     frame["value"] = frame["value"].astype(float) * (100 if name in SHARES else 1)
@@ -175,8 +176,9 @@ def _apart(frame: pd.DataFrame, keys: list[str], axis: str) -> pd.DataFrame:
 
 
 def last_recorded(workspace: Workspace, collected: Collected, text: str) -> pd.Series[float]:
-    """The same number after the last round, for each planned run; indexed as `runs`. NaN if nothing was
-    recorded.
+    """The same number after the last round, for each planned run, indexed as `runs`.
+
+    NaN if nothing was recorded.
     """
     frame = recorded_by_round(workspace, collected, text).sort_values("round")
     ends = frame.drop_duplicates(collected.keys, keep="last").drop(columns="round")

@@ -42,16 +42,15 @@ from fedshift.spec import Method
 from fedshift.storage.rundir import RunDirectory, State, Summary, rounds_trained
 from fedshift.storage.workspace import TUNING, Workspace
 
-READERS = 4  # threads at most; ahead of the writer they read twice as many runs
+READERS = 4  # maximum of threads; they read up to twice as many runs ahead of the writer
 Source = Callable[[], pa.Table]
 
 
 class Use(NamedTuple):
-    """One run of the experiment: the label of its row, its value on each axis, its directory and resolved
-    spec.
+    """One run of the experiment: the label of its row, its value on each axis, its directory and spec.
 
     `directory`: as in the plan and in tables, relative to the workspace's root.
-    `spec`: JSON.
+    `spec`: resolved, in JSON.
     `installed`: fingerprint of the files of its method and model, now or when it was planned.
     `adaptation`: the task of an adapted row, as in planfile.Cell.
     `source`: OWN, or ARCHIVE for a run that is read from the archive.
@@ -249,7 +248,7 @@ def _statistics(use: Use) -> pa.Table:
         return STATISTICS.empty_table()
     with _damage_named(file):
         table = read_parquet(file)
-    if table.column_names != STATISTICS.names:  # of an earlier version: what it has not is null
+    if table.column_names != STATISTICS.names:  # of an earlier version: missing columns are null
         return read_parquet(file, schema=STATISTICS)
     return table.cast(STATISTICS)
 

@@ -57,7 +57,7 @@ OWN_SPLIT = "own_split"
 # Of curves: accuracies by aggregation, and those that choose rounds.
 ACCURACIES = ("id", "ood", "all", "avg")
 CHOOSING = ("val", "held_out")
-# Of tables (fedshift.analysis.tables): the rule and the table of a cell, its numbers, what is printed beside.
+# Columns of tables (fedshift.analysis.tables): rule and table of a cell, its numbers, and published values.
 SELECT, TABLE = "select", "table"
 NUMBERS = ("mean", "std", "seeds", "planned")
 BESIDE = {
@@ -109,8 +109,9 @@ class Collected:
         return dict(zip(named, finished.index, strict=True))
 
     def of_each_run(self, rows: pd.DataFrame) -> pd.DataFrame:
-        """The values of `rows` for each planned run, matched by its keys; NaN where there is none. Indexed as
-        `runs`.
+        """The values of `rows` for each planned run, matched by its keys and indexed as `runs`.
+
+        NaN for runs without a row.
         """
         return self.runs[self.keys].merge(rows, on=self.keys, how="left").set_axis(self.runs.index)
 
@@ -265,7 +266,7 @@ def whole_runs(
                 codes = pc.fill_null(column.combine_chunks().dictionary_encode().indices, -1).to_numpy()
                 changes[1:] |= codes[1:] != codes[:-1]
             starts, last = np.flatnonzero(changes), group == file.num_row_groups - 1
-            end = len(table) if last else int(starts[-1])  # the last run may go on in the next group
+            end = len(table) if last else int(starts[-1])  # the last run may continue in the next group
             cuts = starts[np.searchsorted(starts, range(rows, end, rows), side="right") - 1]
             for first, after in itertools.pairwise(np.unique([0, *cuts, end]).tolist()):
                 within = starts[(starts >= first) & (starts < after)]

@@ -1,5 +1,4 @@
-"""Coverage: each number of reference/published.csv with its cell in an experiment, or the reason for having
-none.
+"""Coverage: each number of reference/published.csv with its cell in an experiment, or the reason why not.
 
 A table of an experiment declares which of the paper's tables it reproduces (`printed`). Rows and columns are
 matched by run_key and metric_id, as in `fedshift.analysis.published`. This needs no training.
@@ -26,7 +25,7 @@ from fedshift.experiments.schema import METRIC, Experiment, Table
 from fedshift.storage.workspace import Workspace
 
 LOST = "lost in our copy of the paper"
-Key = tuple[str, str, str, str]  # paper, table, run_key and metric_id of a printed number
+Key = tuple[str, str, str, str]  # paper, table, run_key and metric_id of a published number
 
 
 @dataclass(frozen=True)
@@ -101,7 +100,7 @@ def _places(workspace: Workspace, text: str) -> list[tuple[Key, Place]]:
             row, *values = cell
             at = dict(zip(_columns(table), values, strict=True))
             for metric in table.metrics:
-                if (own := column(metric)).kind == "setting":  # that the row's method may not have
+                if (own := column(metric)).kind == "setting":  # which the row's method may not have
                     runs = _averaged(workspace, experiment.name)[1][name, *cell]
                     if all(math.isnan(setting(text, own.name)) for text in runs["spec"]):
                         continue

@@ -38,7 +38,7 @@ from fedshift.storage.workspace import Workspace, found
 if TYPE_CHECKING:
     from fedshift.evaluations.base import Evaluation
 
-# fedshift.evaluations.base, which imports torch, is imported where a result is read: tables ask for few.
+# fedshift.evaluations.base, which imports torch, is imported where a result is read: few tables need one.
 
 
 def gather(

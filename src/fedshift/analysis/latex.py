@@ -67,7 +67,7 @@ def text(collected: Collected, name: str, cells: pd.DataFrame, printed: bool = F
     `printed`: add published values and verdicts.
     """
     counts = cells.loc[cells["seeds"] > 0, "seeds"].mode()
-    usual = 0 if counts.empty else int(counts.iloc[0])  # seeds, of most finished cells
+    usual = 0 if counts.empty else int(counts.iloc[0])  # number of seeds of most finished cells
 
     def entry(cell: Mapping[Hashable, Any], form: Callable[[float], str]) -> tuple[str, ...]:
         own = _own(cell, form, usual)

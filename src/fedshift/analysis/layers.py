@@ -31,7 +31,7 @@ from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
 
 MEGA, MIB = 1e6, 2**20
-NORMALISED = 4  # operations for each number that batch normalisation passes, as thop counts
+NORMALISED = 4  # operations per value in batch normalisation, as thop counts
 
 
 def network(spec: RunSpec) -> nn.Module | None:
@@ -42,8 +42,9 @@ def network(spec: RunSpec) -> nn.Module | None:
 
 
 def normalised(model: nn.Module, px: int) -> int:
-    """The number of values that pass batch normalisation for one image of `px`; `model` is on the meta
-    device.
+    """The number of values that pass batch normalisation for one image of `px`.
+
+    `model`: on the meta device.
     """
     passed: list[int] = []
 
@@ -93,7 +94,7 @@ def layer(workspace: Workspace, paper: str, table: str, name: str, text: str) ->
     bounds = [0, *itertools.accumulate(map(len, _printed(workspace, paper, table).values()))]
     if int(number) >= len(bounds):
         return Piece("", 0)
-    bounds[-1] = sys.maxsize  # what is left belongs to the last layer
+    bounds[-1] = sys.maxsize  # the remaining modules belong to the last layer
     pieces = _pieces(text, part)[bounds[int(number) - 1] : bounds[int(number)]]
     return Piece(", ".join(one.text for one in pieces), sum(one.parameters for one in pieces))
 
@@ -175,9 +176,7 @@ def _convolution(conv: nn.Conv2d) -> str:
 
 
 def _decomposed(block: DSEBlock) -> str:
-    """A convolution of a block with kernel, stride and padding; G and dw as in
-    fedshift.methods.fdse.block.
-    """
+    """A convolution with kernel, stride and padding; G and dw as in fedshift.methods.fdse.block."""
     layer, dw = block.dfe.conv, getattr(block.dse.conv, "kernel_size", (0,))[0]
     if isinstance(layer, nn.Conv2d):
         features, inputs = layer.out_channels, layer.in_channels

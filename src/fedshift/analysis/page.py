@@ -29,7 +29,7 @@ from fedshift.experiments.column import (
 )
 from fedshift.experiments.schema import METRIC
 
-FINER = 2  # digits more of what is no percentage, such as a loss
+FINER = 2  # more digits for values that are not percentages, such as a loss
 DIGITS = 3  # of costs
 
 
@@ -76,7 +76,7 @@ def form(text: str, digits: int) -> Callable[[float], str]:
 
 
 FEWER = "†"  # next to a mean over fewer values than its neighbours'
-REMARK = "‡"  # next to a published number that is not taken as it is
+REMARK = "‡"  # next to a published number that is not taken at face value
 CLIENTS = "¶"  # next to a value of fewer clients than take part
 MARK = "§"  # next to a mean of which a run or more are archived
 MARKS = FEWER + REMARK + CLIENTS + MARK
@@ -162,7 +162,7 @@ def ranks(cells: pd.DataFrame) -> pd.Series[int]:
     """
     axes = list(cells.columns[1 : list(cells.columns).index("mean")])
     whole = (cells["seeds"] > 0) & (cells["seeds"] == cells["planned"]) & (cells["fewer"] == "")
-    signs = {}  # 1 where more is better, -1 where less is; 0 for what is neither
+    signs = {}  # 1 if higher is better, -1 if lower is; 0 if neither
     for name in cells["metric"].astype(str).unique():
         of = column(name)
         ranked = of.kind == "quantity" and not of.relative
@@ -372,9 +372,7 @@ BELOW = {"paper": "paper", "difference": "paper", "verdict": "verdict", "orienta
 
 
 def _table(block: Grid[Entry]) -> list[list[str]]:
-    """A grid as lines of text: headings, then for each method ours, the published value and their
-    difference.
-    """
+    """A grid as lines of text: headings, then each method's values, published values and differences."""
     lines = [["method", *(" ".join(column) for column in block.columns)]]
     for method, entries in block.rows:
         lines.append([method, *(entry.ours for entry in entries)])

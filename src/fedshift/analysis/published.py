@@ -46,7 +46,7 @@ LAYER = "architecture"
 COPIED = "hp:"  # beginning of a setting's metric_id
 # Column -> metric_ids, the first of which counts. Of a quantity that is not here: acc_<its name>.
 NAMES = {
-    "ood": ("acc_ood", "acc_target"),  # papers that print one domain at a time have no word for it
+    "ood": ("acc_ood", "acc_target"),  # papers with one domain at a time have no name for it
     "gain.id": ("rel_acc_id",),
     "gain.ood": ("rel_acc_ood",),
     "cost.parameters": ("params_1e7",),
@@ -64,11 +64,11 @@ NAMES = {
     "setting.method.params.tau": ("hp:mask_threshold",),
     "setting.method.params.eta": ("hp:server_step_size",),
 }
-# metric_id -> what a printed number is multiplied by to be in our unit: FDSE prints 1e7 parameters, and 1e10
-# multiply-adds of a batch of 50.
+# metric_id -> factor from a published number to our unit: FDSE has 1e7 parameters and 1e10 multiply-adds of a
+# batch of 50.
 UNITS = {"params_1e7": 10.0, "macs_1e10": 1e4 / 50}
 # Beginning of a metric_id -> rule: "points", a margin in percentage points; "percent", one in percent of the
-# printed number; "exact", to the last printed digit.
+# published number; "exact", to the last published digit.
 RULES: dict[str, JudgedBy] = {
     "acc_": "points",
     "rel_acc_": "points",
@@ -79,7 +79,7 @@ RULES: dict[str, JudgedBy] = {
     COPIED: "exact",
     LAYER: "exact",
 }
-DECLARED = (COPIED, LAYER)  # what is compared is the declaration itself
+DECLARED = (COPIED, LAYER)  # the specification itself is compared
 
 
 def ids(text: str) -> tuple[str, ...]:
@@ -94,15 +94,15 @@ def judged_by(metric_id: str) -> JudgedBy:
     return next(rule for start, rule in RULES.items() if metric_id.startswith(start))
 
 
-# The meaning of a printed +- that is no standard deviation over seeds; the notes of hFedF's protocol explain
-# hFedF's.
+# The meaning of a published +- that is not a standard deviation over seeds. For hFedF's, see the notes of its
+# protocol.
 SPREADS = {
     "ci95": "the printed ± is the half-width of a 95% interval of {n} runs; shown is its standard deviation, "
     "half-width times sqrt({n}) over Student's t",
     "unstated_in_brackets": "the paper prints the number after ± in brackets and does not say what it is",
 }
 
-# Kinds of printed numbers that something speaks against, and nothing says what is right.
+# Kinds of published numbers that are probably wrong, with unknown correct value.
 DOUBTED = ("label_suspect", "copy_suspect", "avg_disagrees_with_cells")
 
 
@@ -120,8 +120,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Published:
-    """A published number, from a row of reference/published.csv, in the unit of our tables (percent for
-    accuracies).
+    """A published number (a row of reference/published.csv) in the unit of our tables; accuracies in percent.
 
     `value`: the number in the paper.
     `std`: its published spread, as a standard deviation.
@@ -164,8 +163,9 @@ def find(
 def keys(
     experiment: Experiment, method: str, values: Mapping[str, Any], metric: str
 ) -> Iterator[tuple[str, str]]:
-    """The keys (run_key, metric_id) that a cell's number may have in reference/published.csv; the first found
-    counts.
+    """The keys (run_key, metric_id) that a cell's number may have in reference/published.csv.
+
+    The first key with a number counts.
     """
     named = {axis: "mean" if value == AVERAGE else value for axis, value in values.items()}
     named = {"target": "mean", **named, "method": method}
@@ -174,7 +174,7 @@ def keys(
         named["layer"] = f"layer{own.name.partition('.')[2]}"
     for template in experiment.templates(method):
         if not {*FIELD.findall(template)} <= {*named}:
-            continue  # The cell is an average over an axis that the paper keeps apart.
+            continue  # The cell is an average over an axis over which the paper does not average.
         key = FIELD.sub(lambda field: str(named[field[1]]), template)
         yield from ((key, name) for name in ids(metric))
 
@@ -215,9 +215,7 @@ def data_sets(workspace: Workspace) -> dict[str, str]:
 
 @functools.cache
 def by_uid(workspace: Workspace) -> dict[str, Published]:
-    """Every published number and layer, by row_uid, including numbers that a paper repeats in
-    another table.
-    """
+    """Every published number and layer, by row_uid, including those that a paper repeats in another table."""
     every = rows(workspace)
     return {row["row_uid"]: _row(row) for row in every if row["mean"] or row["metric_id"] == LAYER}
 
@@ -245,7 +243,7 @@ def _row(row: dict[str, str]) -> Published:
 
         std *= float(math.sqrt(int(n)) / stdtrit(int(n) - 1, 0.975))
     text, remark = row["mean"] or "nan", ""
-    # A searched value is taken as it is printed; the reference judges numbers that runs measured.
+    # A searched value is taken as published; the reference judges measured numbers only.
     mean, judged, half = float(text), float(row["value_judge"] or "nan"), 0.0
     if name.startswith(DECLARED):
         judged = float(row["value_judge"] or text)
@@ -295,8 +293,7 @@ class Setting(Closed):
 
 
 class Margin(Closed):
-    """The widest interval, on either side, at which a number of ours may still count as consistent with a
-    paper's.
+    """The widest interval, on either side, at which our number still counts as consistent with a paper's.
 
     `points`: in percentage points, by data set.
     `percent`: in percent, for a time relative to another's.
@@ -380,10 +377,9 @@ Difference = tuple[str, str, str]  # dotted key, ours, theirs
 def differences(
     workspace: Workspace, own_protocol: Protocol, printed: Published, runs: pd.DataFrame
 ) -> list[str]:
-    """Each setting in which the runs of a cell differ from a published row: "federation.rounds 10, paper
-    500".
+    """Each setting in which the runs of a cell differ from a published row.
 
-    Empty if they are comparable.
+    An example is "federation.rounds 10, paper 500". Empty if they are comparable.
 
     `own_protocol`: the protocol whose rule chose the round.
     `runs`: rows of Collected.runs, with `spec` and `adaptation`.
@@ -402,7 +398,7 @@ def differences(
     adapted = dict.fromkeys(json.loads(text)["task"]["evaluation"] if text else "" for text in tasks)
     if adapted.keys() != {wanted.adapt}:
         reasons.append(f"adapted by {', '.join(adapted) or 'nothing'}, paper {wanted.adapt or 'nothing'}")
-    # An average must be over the domains that the paper averages over, a domain must be that domain.
+    # An average must be over the paper's domains, a single domain must be the paper's.
     held_out = [flat(text)["data.target"] for text in specs]
     if any(isinstance(target, list) for target in held_out):
         reasons.append("two domains held out, paper one")
@@ -451,7 +447,7 @@ def compare(
 @functools.lru_cache(4096)
 def _of_run(workspace: Workspace, row: Row, text: str) -> list[Difference]:
     ours = RunSpec.model_validate_json(text)
-    row = row if row.ds_id else row._replace(ds_id=ours.data.dataset)  # of no data set: of any
+    row = row if row.ds_id else row._replace(ds_id=ours.data.dataset)  # without a data set: any
     if ours.data.dataset != row.ds_id:
         return [("data.dataset", ours.data.dataset, row.ds_id)]
     known = setting(workspace, row)
@@ -506,7 +502,7 @@ def printed_cell(
     if printed is None or printed.name.startswith(DECLARED):
         return printed, []
     differs = differences(workspace, protocol, printed, runs_of(row))
-    if relative == "gain":  # of the paper's method as it is over what the row is of
+    if relative == "gain":  # of the paper's unchanged method over the row's
         of = replace(printed, row=printed.row._replace(variant="default"))
         differs += differences(workspace, protocol, of, runs_of(table.against))
     if relative == "ratio":

@@ -41,7 +41,7 @@ from fedshift.federation.records import KEYS, own_split, reported, union
 
 PLACE = "place in runs"  # no axis has a blank in its name
 ROUND = [PLACE, "round"]
-SETS = 1 << 15  # at a time: their statistics take a hundred times as much as a record
+SETS = 1 << 15  # at a time: statistics of a set take a hundred times the memory of a record
 CLIENTS = "clients"
 Values = pd.DataFrame  # one row a round, model and set: keys, split, own_split, client, train, n, value
 
@@ -78,9 +78,7 @@ def reported_values(
 def reported_sets(
     collected: Collected, read: Sequence[str]
 ) -> Iterator[tuple[pd.DataFrame, dict[str, Array]]]:
-    """The reported sets with the statistics `read` and `n`. All sets of a part have the same number of
-    classes.
-    """
+    """The reported sets with the statistics `read` and `n`, in parts with the same number of classes."""
     names = list(dict.fromkeys([*read, "n"]))
     for places, table in _parts(collected, collected.statistics, [*KEYS, *names], SETS):
         classes = pc.list_value_length(table["n"]).to_numpy()

@@ -104,8 +104,7 @@ def costs(collected: Collected, by_run: dict[str, Summary]) -> pd.DataFrame:
 
 
 def partitions(workspace: Workspace, collected: Collected, by_run: dict[str, Summary]) -> dict[str, Path]:
-    """Pictures of the clients' data, of the first seed, by title: scheme, its parameters and the held-out
-    domain.
+    """Pictures of the first seed's partitions, by title: scheme, its parameters and the held-out domain.
 
     Methods share partitions. A picture is left out if it is absent, or if a run of other code was trained on
     another partition.
@@ -195,7 +194,7 @@ def write(workspace: Workspace, names: Sequence[str], name: str) -> Path:
         finished="" if pd.isna(last) else f"{datetime.fromtimestamp(last, UTC):%Y-%m-%d %H:%M} UTC",
     )
     write_text(path, html)
-    scores: dict[str, dict[str, dict[str, Any]]] = {}  # what was not measured is left out
+    scores: dict[str, dict[str, dict[str, Any]]] = {}  # values that were not measured are left out
     for part in parts:
         of_methods = scores[part["experiment"].name] = {}
         for row in part["costs"]:

@@ -27,9 +27,9 @@ from fedshift.storage.workspace import Workspace
 NO_RUN = "no run"
 NUMBERS = (*WORDS, NO_RUN)
 CLAIMED = (*OUTCOMES[:3], NO_RUN)
-FILES = {"table": "tables/{}/table.md", "runs": "report/{}/index.html"}  # beside results/scorecard.*
+FILES = {"table": "tables/{}/table.md", "runs": "report/{}/index.html"}  # next to results/scorecard.*
 Links = Callable[[str], dict[str, str]]
-# A printed number or a comparison: the paper and table that it is of, its word, its experiments.
+# A published number or a comparison: its paper and table, its word, its experiments.
 Member = tuple[str, str, str, list[str]]
 
 
@@ -51,8 +51,9 @@ class Line(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """The result of runs on a published table, a comparison or a sentence; `link`: to the table with the
-    result.
+    """The result of runs on a published table, a comparison or a sentence.
+
+    `link`: to the table with the result.
     """
 
     of: str
@@ -158,7 +159,7 @@ def scorecard(
     members = _numbers(workspace, every, cells)
     judged, outdated = _judged(tables, names, {one.claim: one.text for one in joined})
     words = dict.fromkeys((one.claim for one in joined), NO_RUN)
-    for claim, rows in judged.items():  # one on another experiment than the paper's has no run to compare
+    for claim, rows in judged.items():  # a claim on another experiment than the paper's has no run to compare
         if rows["differs"].isna().all() and rows["verdict"].iloc[0] != OUTCOMES[-1]:
             words[claim] = str(rows["verdict"].iloc[0])
     claims = [(one.paper, one.item, words[one.claim], [name for name, _ in one.places]) for one in joined]

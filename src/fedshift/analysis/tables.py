@@ -55,8 +55,9 @@ def shown(
     below: Sequence[str],
     declared: Sequence[hypotheses.Judged] = (),
 ) -> dict[str, Any]:
-    """The parameters of `page.markdown` for an experiment's tables and comparisons; `below`: notes on its
-    runs.
+    """The parameters of `page.markdown` for an experiment's tables and comparisons.
+
+    `below`: notes on its runs.
     """
     every = [*tables.values()]
     return {

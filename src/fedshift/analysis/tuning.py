@@ -130,9 +130,7 @@ def _scores(collected: Collected) -> dict[str, float]:
 
 
 def _searched(points: list[Tried], choice: Choice) -> pd.DataFrame:
-    """One row for each point at each place: its values, mean score, number of runs, and whether it was
-    chosen.
-    """
+    """One row for each point at each place: values, mean score, number of runs, and whether it was chosen."""
     taken = [(entry.row, entry.where, entry.values) for entry in choice.chosen]
     heads, scores = [], []
     for point in points:

@@ -31,7 +31,7 @@ from fedshift.experiments.protocols import protocol
 from fedshift.storage.workspace import Workspace
 
 LEVEL = 0.05
-ALIKE = 1e-9  # a standard deviation of no more is rounding
+ALIKE = 1e-9  # a smaller standard deviation is rounding
 Word = Literal["consistent", "different", "too few seeds"]
 WORDS: tuple[Word, ...] = ("consistent", "different", "too few seeds")
 Outcome = Literal["as published", "against", "open", "not run"]  # of a comparison of methods
@@ -150,7 +150,7 @@ def root_mean_square(values: Sequence[float]) -> float:
 
 
 COUNTED, POINTS = "counted", "points"  # of `rule`, with "percent"
-OVER_SEEDS = ("std", "ci95")  # printed spreads that are over seeds
+OVER_SEEDS = ("std", "ci95")  # published spreads that are over seeds
 ROUNDING = 1e-9  # of floating point
 Sample = tuple[float, int]  # a standard deviation, and of how many values
 
@@ -191,7 +191,7 @@ def judge(workspace: Workspace, collected: Collected, cells: pd.DataFrame) -> pd
         if rule == "percent":
             bound = abs(cell["mean"] - cell["difference"]) * margins.percent / 100
         own, theirs = spreads[_group(cell)]
-        told = re.match(r"\d+", of.n)  # over how many seeds; one where the paper does not say
+        told = re.match(r"\d+", of.n)  # number of seeds; one if the paper does not specify it
         seeds = int(told[0]) if told else 1
         interval = beside_print(cell["difference"], int(cell["seeds"]), own, seeds, theirs)
         numbers = {"low": interval.low, "high": interval.high, "margin": bound}
@@ -202,11 +202,10 @@ def judge(workspace: Workspace, collected: Collected, cells: pd.DataFrame) -> pd
 
 
 def summaries(cells: pd.DataFrame) -> list[tuple[str, ...]]:
-    """A line of text for each published table that cells are compared with; counted values have a separate
-    line.
+    """A line of text for each published table that cells are compared with.
 
     It has the table's name, the number of compared values, the number of each of WORDS, the root mean square
-    distance, and the median half-width.
+    distance, and the median half-width. Counted values have a separate line.
     """
     found = cells[cells["verdict"] != ""].drop_duplicates("uid")
     counted = found["rule"] == COUNTED

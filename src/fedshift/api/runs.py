@@ -90,9 +90,7 @@ class Run:
         return pd.DataFrame(read_parquet(self.directory.diagnostics).to_pandas())
 
     def round(self, select: Select = "last") -> int:
-        """The last round, or that of the best validation accuracy; of equal ones, the first or the
-        later one.
-        """
+        """The last round, or that of the best validation accuracy (of equal ones, the first or the later)."""
         return round_of(self.summary, select)
 
     @property
@@ -221,8 +219,9 @@ def load_run(name: str | os.PathLike[str], *, root: Root = None) -> Run:
 
 
 def finished(workspace: Workspace, digest: str) -> RunDirectory:
-    """The only finished run whose name begins with `digest`. Raises FedshiftError if there is none or
-    several.
+    """The only finished run whose name begins with `digest`.
+
+    Raises FedshiftError if there is none, or if there are several.
     """
     named = {found(run.path.with_name(run.digest)) for run in workspace.runs() if run.name.startswith(digest)}
     matching = sorted((run for run in named if run.outcome() is State.FINISHED), key=lambda run: run.path)

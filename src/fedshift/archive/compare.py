@@ -31,9 +31,7 @@ class Comparison(NamedTuple):
 
     @property
     def passed(self) -> bool:
-        """Whether the bits are the same, if code and machine guarantee them; otherwise, whether `points` is
-        within NOISE.
-        """
+        """Whether the bits are the same, if code and machine guarantee them, or `points` is within NOISE."""
         return self.equal or (not (self.same_code and self.same_class) and self.points <= NOISE)
 
     def __str__(self) -> str:

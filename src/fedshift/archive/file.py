@@ -31,7 +31,7 @@ OTHER = "Take the file from git again: git checkout -- {}. If it was merged so, 
 RUN = RunDirectory(Path())
 PLAIN = [path.name for path in (RUN.summary_file, RUN.metrics, RUN.statistics, RUN.diagnostics)]
 SUMMARY, METRICS, STATISTICS, DIAGNOSTICS = PLAIN
-# What zipfile raises for damaged bytes; RuntimeError where they say that a member is encrypted.
+# Errors of zipfile for damaged bytes; RuntimeError if a flag marks a member as encrypted.
 DAMAGED = (zipfile.BadZipFile, RuntimeError, ValueError, EOFError, OSError, struct.error)
 EVALUATED = re.compile(rf"{RUN.evaluated.name}/[^/]+-[0-9a-f]{{16}}\.parquet")
 
@@ -122,7 +122,7 @@ def _zipped(index: Index, content: dict[str, bytes]) -> bytes:
     first = (canonical_json(index.model_dump(mode="json")) + "\n").encode()
     with zipfile.ZipFile(sink, "w", zipfile.ZIP_STORED) as file:
         for name, data in [(INDEX, first), *sorted(content.items())]:
-            member = zipfile.ZipInfo(name)  # of 1980, as no run knows when it is archived
+            member = zipfile.ZipInfo(name)  # dated 1980, so that the bytes do not depend on the time
             member.create_system, member.external_attr = 3, 0o644 << 16
             file.writestr(member, data)
     return sink.getvalue()

@@ -25,7 +25,7 @@ from fedshift.storage.rundir import RunDirectory, Summary, rounds_trained
 from fedshift.storage.workspace import Workspace
 
 COLUMNS = ("run", "rounds", "px", "precision", "digest", "commit", "finished", "machine", "hours", "kB")
-LARGE = 100_000  # bytes; docs/share-results.md says what runs have
+LARGE = 100_000  # bytes; sizes of runs: docs/share-results.md
 
 
 def files(workspace: Workspace) -> list[Archived]:
@@ -47,8 +47,7 @@ def within(folder: Path) -> list[Path]:
 
 @functools.cache
 def specification(path: Path) -> RunSpec:
-    """The specification of an archived run. It is read once, as a file's name contains the hash of its
-    content.
+    """The specification of an archived run, cached, as a file's name contains the hash of its content.
 
     Raises FedshiftError for an invalid file.
     """
@@ -56,16 +55,15 @@ def specification(path: Path) -> RunSpec:
 
 
 def archived(workspace: Workspace, directories: Iterable[str]) -> int:
-    """How many of the runs with these directories (relative to the workspace's root) have an
-    archived file.
-    """
+    """The number of runs with these directories (below the workspace's root) that have an archived file."""
     names = (workspace.name_of(workspace.run_at(directory)) for directory in directories)
     return sum(bool(paths(workspace, name)) for name in names)
 
 
 def of_run(workspace: Workspace, run: str) -> list[Archived]:
-    """The archived files of a run (RunSpec.run_name), from several machines. Tables use the first, the
-    newest.
+    """The archived files of a run (RunSpec.run_name), from several machines.
+
+    Tables use the first, the newest.
     """
     files = map(read, paths(workspace, run))
     return sorted(files, key=lambda file: (-file.index.finished, file.hash))

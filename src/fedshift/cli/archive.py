@@ -1,6 +1,4 @@
-"""`fedshift archive`: store the measurements of finished runs in git; list, check and compare
-archived runs.
-"""
+"""`fedshift archive`: store measurements of finished runs in git; list, check and compare archived runs."""
 
 from collections import Counter
 from pathlib import Path

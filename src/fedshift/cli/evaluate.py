@@ -1,6 +1,4 @@
-"""`fedshift evaluate`: compute evaluations that need weights or images, from the saved weights of finished
-runs.
-"""
+"""`fedshift evaluate`: compute evaluations of finished runs from their saved weights and images."""
 
 from __future__ import annotations
 

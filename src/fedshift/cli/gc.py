@@ -45,8 +45,9 @@ def command(workspace: Workspace, deleting: bool) -> None:
 
 
 def _wanted(workspace: Workspace) -> Iterator[str]:
-    """All experiments and the searches of the tuned ones; tuned experiments only if their settings are
-    chosen.
+    """All experiments and the searches of the tuned ones.
+
+    Tuned experiments are included only if their settings are chosen.
     """
     for name in available(workspace):
         tuned = load(workspace, name).tune is not None

@@ -201,9 +201,7 @@ def _notes(
 
 
 def _guesses(workspace: Workspace, spec: RunSpec, device: str) -> list[str]:
-    """What the estimate of a run is based on if it was not measured or counted; the table marks it
-    with `~`.
-    """
+    """The basis of a run's estimate, where it was not measured or counted; the table marks it with `~`."""
     from fedshift.planning.costs import counts, speed
 
     guesses, estimate = [], speed(workspace, spec, device)

@@ -45,16 +45,14 @@ def collected_or_archived(workspace: Workspace, name: str) -> Collected:
 
 
 def _hints(workspace: Workspace, name: str) -> Iterator[str]:
-    """For an experiment without results: its cost, and experiments of the same folder that have archived
-    runs.
-    """
+    """Hints for an experiment without results: its cost, and archived experiments of the same folder."""
     from fedshift.cli.scorecard import shown_without_training
     from fedshift.experiments.expand import planned
     from fedshift.planning.costs import cost  # torch
 
     if name not in available(workspace):
         return
-    with contextlib.suppress(FedshiftError):  # whatever stops a plan, the plan says
+    with contextlib.suppress(FedshiftError):  # `fedshift plan` reports the error
         specs = [cell.spec for cell in planned(workspace, load(workspace, name)) if not cell.task]
         hours = {of: sum(cost(workspace, spec, of).minutes for spec in specs) / 60 for of in ("cpu", "cuda")}
         cpu, gpu = (f"{value:,.0f} hours" for value in hours.values())

@@ -73,7 +73,7 @@ def snakemake(experiment: str, profile: str, options: Sequence[str]) -> list[str
     """The Snakemake command for all results of an experiment; `options`: more arguments for Snakemake."""
     config, words = f"experiments=[{experiment}]", [part for word in options for part in _apart(word)]
     if flags := [place for place, word in enumerate(words) if word in ("--config", "-C")]:
-        words.insert(flags[-1] + 1, config)  # Snakemake listens to the last one alone
+        words.insert(flags[-1] + 1, config)  # Snakemake uses the last one only
         words = ["--profile", profile, *words]
     else:
         words = ["--config", config, "--profile", profile, *words]

@@ -36,7 +36,7 @@ def command(workspace: Workspace, written_alone: bool) -> None:
     written first.
     """
     candidates = [] if written_alone else [*_unwritten(workspace)]
-    # What plans runs is left to processes of their own: it loads torch, which the page does not need.
+    # Planning is done in separate processes, as it loads torch, which the page does not need.
     with spread(len(candidates)) as each:
         shown = each(functools.partial(_shown, workspace), candidates)
         names = [name for name, one in zip(candidates, shown, strict=True) if one]

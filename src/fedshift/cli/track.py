@@ -26,7 +26,7 @@ from fedshift.storage.workspace import Workspace
 if TYPE_CHECKING:
     from fedshift.tracking.publish import Follower
 
-PATIENCE = 120.0  # seconds that a store may be away once there is nothing else to wait for
+PATIENCE = 120.0  # seconds to wait for a store when there is nothing else to wait for
 
 
 @click.command(epilog="Examples: fedshift track; fedshift track --follow demo; then look at it with make ui")
@@ -75,7 +75,7 @@ def command(
     runs = followed(planfile.runs(path), uses)
     follower = Follower(workspace, runs, address(workspace), _metrics(workspace, uses))
     if follow:
-        os.nice(19)  # whatever trains on this machine goes first
+        os.nice(19)  # training on this machine goes first
     lock = workspace.results / ".track.lock"  # a workflow's follower waits for the one before it
     if (held := hold(lock, wait=beside is not None)) is None:
         what = "another follower is at work in this folder"
@@ -144,6 +144,6 @@ def _work(follower: Follower, follow: bool, beside: int | None, every: float) ->
 def _alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except (ProcessLookupError, PermissionError):  # another user's process: the number was given anew
+    except (ProcessLookupError, PermissionError):  # another user's process: the number was reused
         return False
     return True

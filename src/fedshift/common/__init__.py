@@ -1,3 +1,1 @@
-"""Shared parts of all packages: errors, files, locks, downloads, the registry. Nothing here depends
-on runs.
-"""
+"""Shared parts: errors, files, locks, downloads, the registry. Nothing here depends on runs."""

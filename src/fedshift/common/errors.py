@@ -5,7 +5,7 @@ import difflib
 from collections.abc import Collection, Iterable
 from typing import Any
 
-MANY, FEW = 12, 4  # choices: more than so many are not all named, but so few
+MANY, FEW = 12, 4  # choices: above MANY, only FEW are named
 
 
 class FedshiftError(Exception):
@@ -20,15 +20,14 @@ class FedshiftError(Exception):
         super().__init__(f"{self.where}: {what}" + (f"\n  {cure}" if cure else ""))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Restore the error without `__init__`, whose arguments are not `args`, when it comes from another
-        process.
-        """
+        """Support pickling between processes: `__init__` takes other arguments than `args`."""
         return copyreg.__newobj__, (type(self), *self.args), vars(self)  # type: ignore[attr-defined]
 
 
 class Damaged(FedshiftError):
-    """A file whose content is not what was written. Another machine may be able to read it: a retry
-    can help.
+    """A file whose content is not what was written.
+
+    Another machine may be able to read it, so a retry can help.
     """
 
     def __init__(self, where: object, what: str, cure: str = "") -> None:

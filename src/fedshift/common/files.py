@@ -28,7 +28,7 @@ def _umask() -> int:
 
 
 MODE = 0o666 & ~_umask()
-PATIENCE = 1.0  # seconds: whoever asks for the holder has the lock for a moment
+PATIENCE = 1.0  # seconds: a process that queries the holder has the lock for a moment
 HELD = (BlockingIOError, PermissionError)  # of a local and of a remote file system
 CURES = {
     errno.EROFS: "Mount its file system for writing, or work in another folder (--root)",
@@ -47,8 +47,7 @@ def cure_of(error: OSError) -> str | None:
 
 @contextlib.contextmanager
 def atomic_path(path: Path, synced: bool = True) -> Iterator[Path]:
-    """Yield a temporary path next to `path`; if the block succeeds, the file is renamed to `path` in one
-    step.
+    """Yield a temporary path next to `path`, which is renamed to `path` in one step if the block succeeds.
 
     With `synced`, the data reach the disk before the rename. Otherwise a crash of the machine may truncate
     the file. The umask determines the permissions, whatever library writes the file.
@@ -102,7 +101,7 @@ def built_once(folder: Path) -> Iterator[Path | None]:
                     shutil.rmtree(part)
                 raise
             part.rename(folder)
-            (folder / "lock").unlink(missing_ok=True)  # not before: who asks meanwhile would build there, too
+            (folder / "lock").unlink(missing_ok=True)  # not earlier: another process would build there, too
             return
     yield None
 
@@ -148,8 +147,9 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path, cure: str = "Remove it; it is then made anew.") -> dict[str, Any] | None:
-    """The JSON object in a file; None if there is no file. Raises Damaged with `cure` for a
-    truncated file.
+    """The JSON object in a file; None if there is no file.
+
+    Raises Damaged with `cure` for a truncated file.
     """
     try:
         value: dict[str, Any] = json.loads(path.read_bytes())
@@ -168,9 +168,7 @@ def read_whole(path: Path) -> dict[str, Any] | None:
 
 
 def is_whole(path: Path, end: bytes = b"}") -> bool:
-    """Whether a file ends as its format requires (by default JSON): not empty, truncated or filled with
-    zeros.
-    """
+    """Whether a file ends as its format (by default JSON) requires: not empty, truncated or zero-filled."""
     try:
         with open(path, "rb") as file:
             file.seek(-len(end) - 1, os.SEEK_END)
@@ -182,8 +180,8 @@ def is_whole(path: Path, end: bytes = b"}") -> bool:
 def date_today(path: Path) -> None:
     """Set a modification time in the future, from a wrong clock, to the present.
 
-    Otherwise Snakemake would treat everything built from the file as outdated. For a folder, Snakemake's
-    timestamp file in it is changed, too. Files of other owners are left as they are.
+    Snakemake would otherwise consider everything built from the file as invalid. For a folder, the time of
+    Snakemake's timestamp file in it is changed, too. Files of other owners are left as they are.
     """
     for dated in (path, path / ".snakemake_timestamp"):
         with contextlib.suppress(OSError):
@@ -197,8 +195,9 @@ def canonical_json(value: Any) -> str:
 
 
 def dotted(tree: Mapping[str, Any], by: str = ".", prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted keys and values: {partition: {params: {d: 2}}} -> ("partition.params.d", 2). Empty mappings are
-    skipped.
+    """Dotted keys and values: {partition: {params: {d: 2}}} -> ("partition.params.d", 2).
+
+    Empty mappings are skipped.
     """
     for key, inner in tree.items():
         if isinstance(inner, Mapping):
@@ -272,7 +271,7 @@ def hold(path: Path, wait: bool = False) -> int | None:
             file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
             with contextlib.suppress(*HELD):
                 fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-                if _is(path, file):  # else its holder has removed it meanwhile
+                if _is(path, file):  # otherwise its holder has just removed it
                     os.ftruncate(file, 0)
                     os.write(file, json.dumps(asdict(this_process())).encode())
                     return file

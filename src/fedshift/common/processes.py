@@ -67,9 +67,7 @@ def _leave_with_parent() -> None:
 
 
 def spare_home(root: Path) -> None:
-    """Make Snakemake, DVC, torch and matplotlib use `.cache` below `root` if the home folder is not
-    writable.
-    """
+    """Make Snakemake, DVC, torch and matplotlib use `.cache` below `root` if home is not writable."""
     caches, home = root.absolute() / ".cache", Path(os.path.expanduser("~"))
     own = os.environ.get("XDG_CACHE_HOME") or (home / ".cache" if home.is_dir() else "")
     if not home.is_dir():

@@ -102,8 +102,9 @@ def plugin_sources() -> list[Path]:
 
 
 def module(kind: str, name: str, where: str = "registry") -> str:
-    """The dotted name of the module that contains `name`. Raises FedshiftError with the nearest
-    valid name.
+    """The dotted name of the module that contains `name`.
+
+    Raises FedshiftError with the nearest valid name.
     """
     check_known(where, kind.removesuffix("s"), name, names(kind), kind)
     if name in _local(kind):
@@ -127,7 +128,7 @@ def _class(path: str, name: str) -> Any:
         loaded = importlib.import_module(path)
     except FedshiftError:
         raise
-    except Exception as error:  # whatever a file of the user's own does
+    except Exception as error:  # a user's file may raise anything
         raise _broken(error) from error
     for _, value in inspect.getmembers(loaded, inspect.isclass):
         if value.__module__ == loaded.__name__ and getattr(value, "name", None) == name:

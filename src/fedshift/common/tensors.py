@@ -46,7 +46,7 @@ def on_host(tensors: Sequence[Tensor]) -> list[Tensor]:
     return [t.double() if t.device.type == "cpu" else next(parts).view(t.shape) for t in tensors]
 
 
-DRAWS = frozenset({Tensor.normal_, Tensor.uniform_})  # all initialisations draw by one of them
+DRAWS = frozenset({Tensor.normal_, Tensor.uniform_})  # all initialisations sample with one of them
 
 
 class _Undrawn(TorchFunctionMode):

@@ -35,7 +35,7 @@ def export(run: RunDirectory, model: Predictor, folder: Path, formats: Iterable[
     format, and for ONNX without its packages.
     """
     facts = describe(run, model)
-    model(_example(model, 1))  # what networks compute once and keep is then a constant for exporters
+    model(_example(model, 1))  # values that networks compute once and store are then constants for exporters
     paths = []
     for name in dict.fromkeys(formats):
         if name not in FORMATS:

@@ -274,7 +274,7 @@ def _pictured(spec: RunSpec, summary: dict[str, Any]) -> RunData:
     for facts in summary["clients"]:
         parts = []
         for split in ("train", "val", "test"):
-            count = max(1, facts[split])  # of no image a client's models would not be listed
+            count = max(1, facts[split])  # with 0 images, a client's models would not be listed
             parts.append(torch.arange(end, end + count))
             end += count
         train, val, test = parts

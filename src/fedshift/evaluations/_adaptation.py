@@ -19,12 +19,13 @@ from fedshift.spec.block import MOST
 
 Batches = Callable[[int], Iterator[Tensor]]
 BatchSize = Annotated[int, Field(ge=2, le=MOST)]  # a batch of a single image is left out
-BEFORE = "post_agg"  # the stage of a model that ADAPTED is made of
+BEFORE = "post_agg"  # the stage of a model before ADAPTED
 
 
 class Adaptation(Evaluation):
-    """Accuracy and loss on the held-out domain, before and after: records with means over a
-    method's models.
+    """An adaptation's records: accuracy and loss on the held-out domain, before and after.
+
+    They are means over a method's models.
     """
 
     columns = {name: SCHEMA.field(name).type for name in SCHEMA.names if name not in KEYS}

@@ -20,10 +20,10 @@ ClientSplit = Literal["val", "test"]  # a client's splits that models are tested
 
 @dataclass(frozen=True)
 class OfClients:
-    """`images`: the largest number from a client's split.
-    `seed`: of the sample.
+    """`images`: maximum number of images from a client's split.
+    `seed`: random seed of the sample of images.
     `splits`: "val", "test"; none: test, or validation for a client without test images.
-    `stage`: of the client's model (fedshift.evaluations.base.Trained.of_clients).
+    `stage`: stage of the client's model (fedshift.evaluations.base.Trained.of_clients).
     """
 
     images: Count = 100

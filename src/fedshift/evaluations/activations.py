@@ -31,7 +31,7 @@ from fedshift.models.base import Model
 
 @dataclass(frozen=True)
 class Params(OfClients):
-    """`stages`: of the network, from low to high; none: all.
+    """`stages`: stages of the network, from low to high; none: all.
     `splits`: "val", "test".
     """
 
@@ -67,8 +67,10 @@ class Activations(Evaluation):
 
     @staticmethod
     def quantity(table: pd.DataFrame, name: str) -> float:
-        """low: the mean over the lower half of the requested stages, including the middle one. high: over the
-        others.
+        """A mean over stages; NaN without one.
+
+        `low`: over the lower half of the requested stages, with the middle one.
+        `high`: over the others.
         """
         by_place = divergences(table)
         half = math.ceil(len(by_place) / 2)
@@ -77,8 +79,9 @@ class Activations(Evaluation):
 
 
 def named(model: Model, stages: Sequence[str], where: str) -> Sequence[str]:
-    """The given stages of a network; all if none is given. Raises FedshiftError at `where` for an unknown
-    stage.
+    """The given stages of a network; all if none is given.
+
+    Raises FedshiftError at `where` for an unknown stage.
     """
     for stage in stages:
         if stage not in model.stages:

@@ -22,11 +22,11 @@ from fedshift.models.base import Model
 
 @dataclass(frozen=True)
 class Params:
-    """`images`: the largest number of each class in a client's split, and in the held-out domain.
-    `seed`: of the sample.
+    """`images`: maximum number of images of each class in a client's split, and in the held-out domain.
+    `seed`: random seed of the sample of images.
     `splits`: "val", "test", "target".
     `classes`: names of the classes; none: all.
-    `px`: side of the stored images, if they are larger.
+    `px`: maximum side of the stored images.
     """
 
     images: int = 4
@@ -81,7 +81,7 @@ class Attention(Evaluation):
         """One row for each image at the positions `index`, with the attention of the model `row` [P + Q]."""
         model, domains = run.network.bind(row).model.eval(), run.domains()
         neck = model.neck
-        assert isinstance(neck, Neck)  # as `check` has asked
+        assert isinstance(neck, Neck)  # ensured by `check`
         for part, (x, y) in zip(index.split(BATCH), run.images(index), strict=True):
             with run.precision():
                 z = model.body(x)

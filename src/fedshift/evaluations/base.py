@@ -164,8 +164,9 @@ class Evaluation:
         """
 
     def rows(self, run: Trained) -> Iterator[Row]:
-        """The rows of its table: KEYS and `columns`. Random numbers come from fedshift.federation.batches
-        only.
+        """The rows of its table: KEYS and `columns`.
+
+        Random numbers come from fedshift.federation.batches only.
         """
         raise NotImplementedError
 

@@ -11,7 +11,7 @@ from fedshift.evaluations.base import Evaluation, Row, Split, Trained
 
 @dataclass(frozen=True)
 class Params:
-    """`splits`: "val" and "test" of clients, and "target", the held-out domain."""
+    """`splits`: "val" and "test" of clients; "target", the held-out domain."""
 
     splits: tuple[Split, ...] = ("test", "target")
 

@@ -38,8 +38,9 @@ class Distances(NamedTuple):
 
 
 def distances(features: Tensor, label: Tensor, domain: Tensor) -> Distances:
-    """Mean Euclidean distances over pairs i < j of features [n, F], with label [n] and domain [n]
-    (numbers).
+    """Mean Euclidean distances over pairs i < j of features [n, F].
+
+    `label`, `domain`: numbers [n].
     """
     first, second = torch.triu_indices(len(label), len(label), 1)
     apart = torch.cdist(features, features, compute_mode="donot_use_mm_for_euclid_dist")[first, second]

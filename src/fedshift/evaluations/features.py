@@ -11,8 +11,8 @@ from fedshift.evaluations.base import Evaluation, Row, Split, Trained
 
 @dataclass(frozen=True)
 class Params:
-    """`images`: the largest number from a client's split, and from the held-out domain.
-    `seed`: of the sample, which is the same for all models and methods that test the same images.
+    """`images`: maximum number of images from a client's split, and from the held-out domain.
+    `seed`: random seed of the sample, which is the same for all models and methods that test the same images.
     `splits`: "val", "test", "target".
     """
 

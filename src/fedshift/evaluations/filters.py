@@ -29,9 +29,9 @@ from fedshift.models.base import Model
 
 @dataclass(frozen=True)
 class Params(OfStages):
-    """`filters`: number of each stage.
-    `top`: patches of each filter.
-    `seed`: of the sample of images and filters.
+    """`filters`: number of filters of each stage.
+    `top`: number of patches of each filter.
+    `seed`: random seed of the sample of images and filters.
     `px`: side of the stored patches.
     """
 
@@ -93,7 +93,7 @@ class _Highest(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         z = self.model.body(x, stop=self._stage)
-        highest: Tensor = z[:, self._unit].flatten(1).max(1).values  # of equal ones a single position
+        highest: Tensor = z[:, self._unit].flatten(1).max(1).values  # a single position if several are equal
         return highest
 
 
@@ -122,10 +122,10 @@ def gradients(model: Model, stage: str, unit: int, x: Tensor) -> Tensor:
 
 
 def cut(image: Tensor, gradient: Tensor, px: int) -> tuple[bytes, bytes]:
-    """The patch of an image [3, h, h] in [0, 1] with all of a gradient of the same shape, and the gradient
-    there.
+    """The patch of an image [3, h, h] in [0, 1] with all of a gradient, and the gradient there.
 
-    Both are px wide. If the gradient is 0, the patch is the whole image.
+    `gradient`: of the image's shape. Both results are px wide. If the gradient is 0, the patch is the whole
+        image.
     """
     used = (gradient != 0).any(0)
     rows, columns = (used.any(axis).nonzero().flatten() for axis in (1, 0))

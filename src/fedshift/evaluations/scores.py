@@ -1,5 +1,6 @@
-"""Scores: the probabilities of every tested image, and AUROC, F1, sensitivity and specificity by
-scikit-learn.
+"""Scores: the probabilities of every tested image, with AUROC, F1, sensitivity and specificity.
+
+The measures are scikit-learn's.
 """
 
 from collections.abc import Iterator
@@ -20,9 +21,9 @@ PLACES = {"id": "own clients", "ood": "held-out domain"}
 
 @dataclass(frozen=True)
 class Params:
-    """`positive`: the class that counts as positive ("ill"); "" is each class in turn, with the mean over
+    """`positive`: the class that counts as positive ("ill"); "": each class in turn, with the mean over
         classes.
-    `splits`: "val" and "test" of clients, and "target", the held-out domain.
+    `splits`: "val" and "test" of clients; "target", the held-out domain.
     """
 
     positive: str = ""
@@ -53,9 +54,7 @@ def measures(
 
 
 class Scores(Evaluation):
-    """One row for each model and set: its images (`samples`), their labels, and probabilities [n * C], by
-    class.
-    """
+    """One row for each model and set: its images (`samples`), labels, and probabilities [n * C], by class."""
 
     name = "scores"
     Params = Params

@@ -20,7 +20,7 @@ from fedshift.federation.layout import Layout
 
 @dataclass(frozen=True)
 class Params:
-    """`stage`: of the client's model (fedshift.evaluations.base.Trained.of_clients)."""
+    """`stage`: stage of the client's model (fedshift.evaluations.base.Trained.of_clients)."""
 
     stage: Stage = "reported"
 

@@ -17,7 +17,7 @@ from fedshift.evaluations.base import Evaluation, Row, Trained
 
 @dataclass(frozen=True)
 class Params(OfClients):
-    """`seed`: of the sample of images, and of the map.
+    """`seed`: random seed of the sample of images, and of the map.
     `perplexity`: about the number of neighbours of an image, at most a third of all images.
     """
 

@@ -28,7 +28,7 @@ from fedshift.experiments.protocols import Partial, protocol
 from fedshift.experiments.schema import COST_MARGIN, SELECTED, Claim, Compared, Experiment
 from fedshift.storage.workspace import Workspace
 
-EXACT = 1e-9  # a difference of no more is rounding of ours
+EXACT = 1e-9  # a smaller difference is our rounding
 OnPrint = Literal["holds", "fails", "within the spread", "within the rounding", "not printed"]
 WORDS: tuple[OnPrint, ...] = ("holds", "fails", "within the spread", "within the rounding", "not printed")
 
@@ -77,17 +77,18 @@ class Comparison:
 
 
 def bounds(relation: str, margin: float) -> tuple[float, ...]:
-    """The bounds that differences are compared with.
+    """The bounds that a difference is compared with.
 
-    It is 0 for ">" and "<", the margin on the other side of 0 for ">=" and "<=", and the margin on both sides
-    for "~".
+    They are 0 for ">" and "<", the margin on the other side of 0 for ">=" and "<=", and the margin on both
+    sides for "~".
     """
     return {">=": (-margin,), "<=": (margin,), "~": (-margin, margin)}.get(relation, (0.0,))
 
 
 def comparisons(workspace: Workspace, experiment: Experiment) -> list[Comparison]:
-    """The claims that an experiment tests: those whose left side is in its tables, then those that it
-    declares.
+    """The claims that an experiment tests: those that follow from its tables, then those that it declares.
+
+    A claim follows from the tables if its left side is one of their published values.
 
     Raises FedshiftError for a declared claim that is not in the list, or whose methods the experiment does
     not train, and for a paper without a margin in reference/published.yaml.
@@ -173,7 +174,7 @@ def changes(
     labels = {experiment.adapt[of.row].run if of.row in experiment.adapt else of.row for of in compared}
     try:
         every = _pairs(workspace, experiment.model_dump_json())
-    except FedshiftError as error:  # an axis or a row of it means nothing under the protocol as it stands
+    except FedshiftError as error:  # an axis or a row is not valid under the plain protocol
         return [f"protocol {experiment.protocol} as it stands cannot run it: {error.what}"]
     pairs = [
         pair for pair in every if pair[0].label in labels and claim.where.items() <= pair[0].axes.items()
@@ -190,7 +191,7 @@ def changes(
     if used != [known]:
         reasons[f"data.dataset {', '.join(used)}, paper {known}"] = None
     held_out = {cell.spec.data.held_out[0] for cell, _ in pairs if cell.spec.data.held_out}
-    # The domain that the claim's setting names ("photo; d=1"), else all that the paper prints.
+    # The domain in the claim's setting ("photo; d=1"), otherwise all domains in the paper.
     wanted = published.targets(workspace, row["paper"], known)
     wanted = wanted.intersection(re.split(r"[;,]\s*", row["setting"])) or wanted
     if held_out and wanted and "target" not in claim.where and held_out != wanted:
@@ -238,9 +239,7 @@ def _printed(experiment: Experiment) -> list[tuple[str, str]]:
 
 
 def _sum(workspace: Workspace, side: Sum[str], cells: Mapping[str, Number]) -> Sum[Compared]:
-    """The cells of published numbers; those of one row on all values of an axis become one cell,
-    their mean.
-    """
+    """The cells of published numbers. All cells of a row along one axis become a single one, their mean."""
     groups: dict[tuple[float, str, str, str], list[Compared]] = {}
     for factor, uid in side.terms:
         place = cells[uid].places[0]
@@ -338,9 +337,7 @@ def on_print(workspace: Workspace, row: Mapping[str, str], comparison: Compariso
     known, relation = published.by_uid(workspace), row["relation"]
 
     def value(side: Sum[str]) -> tuple[float, float, float]:
-        """The value of a side, its variance over single runs (NaN: not published), and its largest rounding
-        error.
-        """
+        """A side's value, variance over single runs (NaN: not published) and largest rounding error."""
         if not all(uid in known for _, uid in side.terms):
             return math.nan, math.nan, 0.0
         terms = [(factor, _scaled(workspace, uid, comparison)) for factor, uid in side.terms]
@@ -350,7 +347,7 @@ def on_print(workspace: Workspace, row: Mapping[str, str], comparison: Compariso
             sum(abs(factor) * printed.half for factor, printed in terms),
         )
 
-    # What is no printed result, the list of claims has itself; a few of these are words.
+    # Values that are not published results are in the list of claims; a few of them are words.
     listed = (pd.to_numeric(row[f"published_{side}"], errors="coerce") for side in ("left", "right"))
     left, *others = [*map(value, sides(workspace, row))] or [(float(of), math.nan, 0.0) for of in listed]
     best = max if row["right"].startswith("max") else min

@@ -1,7 +1,6 @@
-"""All claims (reference/claims.csv) before training: the outcome on the paper's own numbers and the
-experiments.
+"""All claims (reference/claims.csv) before training, with their outcome on the paper's own numbers.
 
-A claim that no experiment tests has a reason instead.
+Each has the experiments that test it, or the reason why there is none.
 """
 
 from collections.abc import Iterable
@@ -15,13 +14,13 @@ from fedshift.experiments.load import available, load
 from fedshift.experiments.paper_claims import paper_claims, sides
 from fedshift.storage.workspace import Workspace
 
-# Why a claim has no place, by the words of reference/claims.yaml; of one whose numbers are printed, the
+# Why a claim has no place, by the words of reference/claims.yaml. For a claim on published numbers, the
 # reason is that of the number without a cell (fedshift.analysis.coverage).
 NEEDS = {
     "outlines": "needs outlines of the objects, which no data set here has (StableFDG Fig. 5, 6)",
     "network": "is of a network's size alone, or a vector's length: of no runs",
 }
-UNTESTED = "no experiment here tests it"  # of a project without the experiments that do
+UNTESTED = "no experiment here tests it"  # in a project without the experiments that test it
 
 
 @dataclass(frozen=True)

@@ -71,8 +71,9 @@ Terms = list[tuple[float, pd.DataFrame]]
 
 @dataclass(frozen=True)
 class Difference:
-    """The left side minus one right side: mean over seeds, with the parts of its interval. Accuracies are in
-    points.
+    """The left side minus one right side: mean over seeds, with the parts of its interval.
+
+    Accuracies are in points.
 
     `seeds`: how many of the `planned` seeds have all their pairs.
     `pairs`: the mean over these seeds, by the values of the other axes that vary ("photo").
@@ -258,9 +259,7 @@ def estimate(pairs: pd.DataFrame, right: str, shared: Spread = UNKNOWN, exact: b
 
 
 def _shared_spread(values: Values, pair: tuple[Sum[Compared], Sum[Compared]], pairs: pd.DataFrame) -> Spread:
-    """The spread pooled over all rows, for a pair whose sides are the same accuracy of two rows; otherwise
-    UNKNOWN.
-    """
+    """The spread pooled over all rows, if both sides of a pair are the same accuracy; otherwise UNKNOWN."""
     if any(side.constant or len(side.terms) != 1 for side in pair):
         return UNKNOWN
     left, right = (side.terms[0][1] for side in pair)
@@ -316,7 +315,9 @@ class Values:
             frame = frame[frame["method"] == cell.row]
             own = column(cell.metric)
             _, number, name = recorded_of(own.name) if own.kind == "recorded" else ("", "", "")
-            if number == "of" and "target" in frame:  # of one client: runs that do not hold its domain out
+            if (
+                number == "of" and "target" in frame
+            ):  # of one client: only runs in which its domain is not held out
                 frame = frame[frame["target"] != name]
         for axis, value in cell.where.items():
             if axis not in axes:

@@ -74,8 +74,9 @@ def compared(seeds: Collection[int]) -> str:
 
 
 def footnotes(verdicts: Sequence[Verdict]) -> list[str]:
-    """The rule for judging claims, if there are any, and why experiments differ from the paper's, each reason
-    once.
+    """The rule for judging claims, and why experiments differ from the paper's, each reason once.
+
+    Empty without claims.
     """
     reasons: dict[str, list[str]] = {}
     for verdict in verdicts:

@@ -20,7 +20,7 @@ from fedshift.storage.workspace import Workspace
 
 COLOURS = "inferno"  # dark to bright, so that grey shows the order, too
 BLEND = 0.6  # of the map over the image
-FAINT = 0.5  # of the image's contrast, which would pass for attention
+FAINT = 0.5  # of the image's contrast, which would look like attention
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ PALETTE = [
     "#882255", "#332288", "#999933", "#44AA99", "#994F00", "#AA4499",
 ]  # fmt: skip
 MARKERS = ["o", "s", "^", "v", "P", "X", "*", "<", ">", "p"]
-METHODS = [  # each has its look in all figures: those that are plotted together come first, a new one last
+METHODS = [  # in the order of their looks: those that are plotted together come first, a new one last
     "fedavg", "fdse", "fedrd", "hfedf", "stablefdg", "fedprox", "scaffold", "fedbn",
     "fedsr", "ditto", "mixstyle", "feddg", "ccst", "dsu", "fedgma", "pfedhn",
     "fedheal", "feddg_ga", "fediir", "feddyn", "moon", "lgfedavg", "partialfed", "fedfa",
@@ -289,7 +289,7 @@ AXES = {"target": "held-out domain", "data.dataset": "data set"}  # in words
 SETTINGS = {"local.lr": "learning rate", "local.batch": "batch size", "local.epochs": "local epochs"}
 SETTING = "setting."  # before a dotted key
 WORDS = "place in words"  # no axis has a blank in its name
-NAMED = 6  # values of an axis that are named; more are counted
+NAMED = 6  # maximum of values of an axis to name; more are counted
 
 
 def nothing_finished(collected: Collected, what: str) -> FedshiftError:

@@ -10,7 +10,7 @@ from fedshift.analysis.evaluated import results_of
 from fedshift.analysis.figures.base import Axis, Figure, Plot, held_out, in_order, notes, rows_of
 from fedshift.storage.workspace import Workspace
 
-PAIRS = 15  # more of them could not be read: then each client has its mean over the others
+PAIRS = 15  # with more pairs, each client has its mean over the others instead
 NAMES = {"client": "first", "other": "second"}  # number -> column of the name
 
 
@@ -59,9 +59,7 @@ def _named(collected: Collected, frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _pairs(frame: pd.DataFrame) -> pd.DataFrame:
-    """Add `x` and its `rank` on the axis: the pair of clients, or, if there are many clients, each of the
-    two.
-    """
+    """Add `x` and its `rank` on the axis: the pair of clients, or each of the two if there are many."""
     if len(frame[[*NAMES.values()]].drop_duplicates()) <= PAIRS:
         pair = frame["first"] + "–" + frame["second"]
         return frame.assign(x=pair, rank=frame["client"] * 1000 + frame["other"])

@@ -16,9 +16,9 @@ PRINTED = "printed"
 COLOURS = {"as published": "#009E73", "against": "#D55E00", "open": "#57606a", "not run": GREY}
 COLOURS |= {PRINTED: "#CC79A7"}
 COLUMNS = ["label", "mark", "style", "x", "y", "low", "high"]
-LINE, TALL = 0.27, 0.16  # inches a difference, and each further line of its name
+LINE, TALL = 0.27, 0.16  # inches per difference, and per additional line of its name
 LETTERS = 60  # of its name in a line
-ROOM = 1.6  # the axis ends at so many times the largest value; a longer interval is cut there, with an arrow
+ROOM = 1.6  # end of the axis over the largest value; a longer interval is cut there, with an arrow
 
 
 class Claims(Figure):

@@ -49,8 +49,7 @@ class Params:
 
 
 class Curves(Figure):
-    """Rows of panels are metrics, once per value of the other axes; panels are held-out domains and their
-    average.
+    """A row of panels per metric and value of the other axes; panels are held-out domains and their average.
 
     Dashed lines are published values of the same experiment. With three or more seeds, a band shows one
     standard deviation; with two, thin lines show the seeds.
@@ -131,8 +130,9 @@ def _average(collected: Collected, frame: pd.DataFrame, metrics: Sequence[str]) 
 
 
 def _each(collected: Collected, frame: pd.DataFrame, along: str) -> pd.Series[float]:
-    """The cost of a round along x, for each row of `frame`: the mean over seeds, so that they share the same
-    x.
+    """The cost of a round along x, for each row of `frame`.
+
+    It is the mean over seeds, so that they share the same x.
     """
     if along == ROUNDS:
         return pd.Series(1, frame.index)
@@ -145,7 +145,7 @@ def _each(collected: Collected, frame: pd.DataFrame, along: str) -> pd.Series[fl
     }[along]
     by = [key for key in collected.keys if key != "seed"]
     each = runs[by].assign(each=(total / rounds).astype(float)).groupby(by, dropna=False)["each"].mean()
-    each = each.where(each > 0)  # of methods that send nothing all rounds would have one x
+    each = each.where(each > 0)  # for methods that send nothing, all rounds would have the same x
     return frame[by].merge(each.reset_index(), on=by, how="left").set_axis(frame.index)["each"]
 
 

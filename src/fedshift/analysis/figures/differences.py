@@ -30,12 +30,11 @@ class Params:
 
 
 class Differences(Figure):
-    """One line per method, the largest mean on top; one panel per value of the axes other than target and
-    seed.
+    """One line per method, the largest mean on top; one panel per value of the other axes.
 
-    A dot is the mean over seeds of the difference on one held-out domain, paired by seed. Its thin line is
-    one standard deviation on each side with three or more seeds, or the range of two. A grey bar from 0 is
-    the mean over domains, if no domain is missing.
+    Other axes are those except target and seed. A dot is the mean over seeds of the difference on one
+    held-out domain, paired by seed. Its thin line is one standard deviation on each side with three or more
+    seeds, or the range of two. A grey bar from 0 is the mean over domains, if no domain is missing.
     """
 
     name = "differences"

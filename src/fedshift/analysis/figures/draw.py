@@ -22,7 +22,7 @@ from fedshift.common.files import atomic_path, write_text
 from fedshift.storage.workspace import Workspace
 
 SUFFIXES = ("svg", "pdf", "png", "csv")
-METADATA = {  # of files: what would differ from one writing to the next, and the key of the words
+METADATA = {  # of files: entries that would differ between writes, and the key of the description
     "svg": ("Date", "Description"),
     "pdf": ("CreationDate", "Subject"),
     "png": ("Software", "Description"),
@@ -30,7 +30,7 @@ METADATA = {  # of files: what would differ from one writing to the next, and th
 TITLE_LETTERS, NOTE_LETTERS, TICK_LETTERS = 10, 15, 13  # in an inch
 NAME_LETTERS = 60  # in a line of a name along y
 SIDE_BY_SIDE = 0.72  # of the room between two names, for the marks of all labels
-BAR = 0.9  # of its room, how wide a bar is
+BAR = 0.9  # width of a bar, relative to its room
 SPARSE = 6  # markers on a line, which name it
 DARK, RULE, SMALL = "#24292f", "#afb8c1", "#57606a"
 STYLE: Any = {
@@ -52,9 +52,9 @@ STYLE: Any = {
     "ytick.color": SMALL,
     "svg.hashsalt": "fedshift",
     "svg.fonttype": "none",
-    "pdf.fonttype": 42,  # text stays text, in fonts that all publishers take
+    "pdf.fonttype": 42,  # text stays text, in fonts that all publishers accept
     "savefig.dpi": 160,
-    "text.parse_math": False,  # `$` is a letter in names of the user's
+    "text.parse_math": False,  # `$` is a letter in the user's names
 }
 LINE: dict[str, Any] = {"linewidth": 1.3, "markersize": 3.5}
 POINTS: dict[str, Any] = {"linestyle": ""}
@@ -135,7 +135,7 @@ def draw(plot: Plot, title: str | None) -> Figure:
         words = "\n".join(filter(None, [textwrap.fill(heading, round(NOTE_LETTERS * height)), label]))
         first = next(axes for axes in line if axes.get_visible())
         first.set_ylabel(words, labelpad=44 if plot.polar else None)  # next to the names of directions
-        if y.from_zero:  # once all of the row is drawn: a limit that is set ends the search for the other one
+        if y.from_zero:  # after plotting the whole row: setting a limit stops the search for the other one
             first.set_ylim(bottom=0)
     _legends(figure, every, plot)
     letters = round(NOTE_LETTERS * figure.get_figwidth())
@@ -325,7 +325,7 @@ def _polar_axis(axes: Any, name: str, axis: Axis, names: Sequence[str]) -> None:
         axes.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
         axes.tick_params(axis="y", labelleft=False)
         white: Any = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
-        for value in axes.get_yticks():  # texts of ticks would lie below the lines that cross them
+        for value in axes.get_yticks():  # tick labels would be hidden by the lines that cross them
             if axis.limits[0] < value <= axis.limits[1]:
                 about: Any = {"fontsize": 6.5, "color": SMALL, "bbox": white, "zorder": 5}
                 axes.text(math.pi / 7, value, f"{value:g}", ha="center", va="center", **about)

@@ -1,5 +1,6 @@
-"""Filters: the patches to which filters of each client's network respond most, next to what guided
-backpropagation leaves of them.
+"""Filters: the patches to which filters of each client's network respond most, with their gradients.
+
+The gradients are those of guided backpropagation.
 """
 
 from dataclasses import dataclass

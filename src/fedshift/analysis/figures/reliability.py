@@ -1,6 +1,4 @@
-"""Reliability: the model's confidence when it is right and when it is wrong, and its accuracy by
-confidence.
-"""
+"""Reliability: the model's confidence when right and when wrong, and its accuracy by confidence."""
 
 import itertools
 from dataclasses import dataclass
@@ -19,10 +17,10 @@ from fedshift.storage.workspace import Workspace
 
 RIGHT, WRONG, CURVE, EQUAL = "right", "wrong", "accuracy", "accuracy = confidence"
 COLOURS = {RIGHT: "#0072B2", WRONG: "#D55E00", CURVE: "#000000", EQUAL: GREY}
-BARS = 10  # two bins each: thinner bars cannot be told apart
+BARS = 10  # two bins each: thinner bars would not be distinguishable
 WIDTH = 1 / BARS
 PERCENT = 100
-FEW = 10  # samples, whose accuracy says little
+FEW = 10  # samples, too few for a meaningful accuracy
 ROOM = 4  # for marks at 0 and 100
 
 

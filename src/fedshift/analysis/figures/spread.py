@@ -9,7 +9,7 @@ from fedshift.analysis.figures.base import Axis, Figure, Plot, held_out, in_orde
 from fedshift.common.errors import FedshiftError
 from fedshift.storage.workspace import Workspace
 
-NOTHING = 1e-6  # of the widest layer, what rounding leaves of clients with one model
+NOTHING = 1e-6  # relative to the widest layer: rounding errors if clients share one model
 
 
 @dataclass(frozen=True)
@@ -20,17 +20,16 @@ class Params:
 
 
 class LayerSpread(Figure):
-    """A line for each row of the experiment: means over its runs, with bars from the lowest to the
-    highest.
-    """
+    """A line for each row of the experiment: means over its runs, with bars from lowest to highest."""
 
     name = "spread"
     evaluations = ("spread",)
     Params = Params
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
-        """Plot the spread. Raises FedshiftError where no run was evaluated, or where networks
-        differ in kind.
+        """Plot the spread.
+
+        Raises FedshiftError where no run was evaluated, or where networks differ in kind.
         """
         frame = results_of(workspace, collected, "spread")
         where = f"{collected.experiment.file}: figures.spread"

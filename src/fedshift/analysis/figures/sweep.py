@@ -64,12 +64,10 @@ class Sweep(Figure):
     name = "sweep"
     Params: ClassVar[type] = Params
     style: ClassVar[str] = "marked"  # of means; at names dots
-    by_name: ClassVar[bool] = False  # whether values of x stand side by side even where they are numbers
+    by_name: ClassVar[bool] = False  # whether numbers on x are placed side by side, too
 
     def check(self, experiment: Experiment, axes: Axes, where: str) -> None:
-        """Also check that no axis is used twice, that one line has one method, and that a log scale has
-        positive values.
-        """
+        """Also check that no axis is used twice, no line mixes methods, and log scales are positive."""
         super().check(experiment, axes, where)
         given = self.params
         if given.x not in axes and not self._of_setting:
@@ -100,7 +98,7 @@ class Sweep(Figure):
         places: Sequence[Any] = x.names or x.ticks or ()
         shown = {"method", "seed", given.x, given.lines, given.panels}
         averaged = [axis for axis in collected.keys if axis not in shown]
-        if "target" in averaged:  # a mean over held-out domains is without runs that hold out nothing
+        if "target" in averaged:  # a mean over held-out domains excludes runs without one
             domains = frame.groupby(["panel", "label"], dropna=False)["target"].transform("nunique")
             frame = frame[(domains <= 1) | (frame["target"] != NONE)]
         level = level[frame.index]

@@ -13,9 +13,9 @@ from fedshift.storage.workspace import Workspace
 
 LEAST = "the least of all clients"
 PERCENT = 100
-MANY = 60  # rounds, from which single ones hide each other
-WINDOW = 21  # rounds that a line is the median of, then
-ENDS = (0.05, 0.95)  # quantiles of their weights between which the band lies
+MANY = 60  # rounds, above which single ones hide each other
+WINDOW = 21  # rounds per median, in that case
+ENDS = (0.05, 0.95)  # quantiles of the weights at both edges of the band
 MOVING = f"line: median of all seeds in {WINDOW} rounds; band: the middle {ENDS[1] - ENDS[0]:.0%} of these"
 
 

@@ -1,5 +1,4 @@
-"""Confidence when right: the mean probability of the predicted class over correctly classified samples, by
-bins.
+"""Confidence when right: the mean probability of the predicted class over correctly classified samples.
 
 Each bin of confidence counts with its mean (hFedF, Fig. 3).
 """
@@ -13,7 +12,8 @@ class ConfidenceRight(Metric):
 
     @staticmethod
     def compute(wrong: Array, right: Array, confidence: Array) -> Array:
-        """Mean confidence, exact to the width of a bin: its right and wrong samples are taken to have its
-        mean.
+        """The mean confidence, exact to the width of a bin.
+
+        All samples of a bin are taken to have its mean confidence.
         """
         return mean_of(right, wrong + right, confidence)

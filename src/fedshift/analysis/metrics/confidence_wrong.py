@@ -1,4 +1,4 @@
-"""Confidence when wrong: the mean probability of the predicted class over misclassified samples, by bins.
+"""Confidence when wrong: the mean probability of the predicted class over misclassified samples.
 
 Each bin of confidence counts with its mean (hFedF, Fig. 3).
 """
@@ -13,7 +13,8 @@ class ConfidenceWrong(Metric):
 
     @staticmethod
     def compute(wrong: Array, right: Array, confidence: Array) -> Array:
-        """Mean confidence, exact to the width of a bin: its right and wrong samples are taken to have its
-        mean.
+        """The mean confidence, exact to the width of a bin.
+
+        All samples of a bin are taken to have its mean confidence.
         """
         return mean_of(wrong, wrong + right, confidence)
