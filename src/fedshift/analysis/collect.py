@@ -224,7 +224,7 @@ def _pools(method: str) -> bool | None:
 
 
 def _adapted(use: Use, summary: Summary) -> Path:
-    """The result of a finished run's adaptation, if it was computed from the run's present weights."""
+    """The file of a finished run's adaptation, computed from the run's present weights."""
     declaration = json.loads(use.adaptation)
     weights = summary["hashes"].get(f"weights_{declaration['task']['selection']}")
     return place(use.run, {**declaration, "run": use.run.digest, "weights": weights})
