@@ -1,6 +1,5 @@
-"""Confidence when wrong: the mean probability of the predicted class over misclassified samples.
-
-Each bin of confidence counts with its mean (hFedF, Fig. 3).
+"""Confidence when wrong: the mean probability of the predicted class over misclassified samples, by the mean
+of each bin of confidence (hFedF, Fig. 3).
 """
 
 from fedshift.analysis.metrics.base import Array, Metric, mean_of

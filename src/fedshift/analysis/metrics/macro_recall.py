@@ -1,6 +1,5 @@
-"""Macro-recall: mean recall of all classes of the data set, 0 for a class without samples.
-
-With such classes, it is below balanced accuracy.
+"""Macro-recall: mean recall of all classes of the data set, 0 for a class without samples (where it is below
+balanced accuracy).
 """
 
 import numpy as np
