@@ -1,4 +1,4 @@
-"""Doctor: what this machine and project lack for the runs that are asked for, and what to do about it."""
+"""Doctor: check what the requested runs need on this machine and in this project, with fixes."""
 
 import re
 import shutil
@@ -18,16 +18,18 @@ from fedshift.storage.workspace import Workspace
 
 OWN = PATH.as_posix()
 Verdict = Literal["ok", "absent", "wrong"]
-# Of raw images: the verdict, and the verb that brings them further.
+# State of raw images -> the verdict, and the next command.
 VERDICTS: dict[str, tuple[Verdict, str]] = {"absent": ("wrong", "fetch"), "raw": ("absent", "verify")}
 
 
 class Finding(NamedTuple):
     """One line of the examination.
 
-    part: what is checked
-    state: "ok" (there), "absent" (not there, not needed) or "wrong" (broken, or needed and not there)
-    text: the state in words; cure: what to do about it
+    `part`: the checked part.
+    `state`: "ok" (present), "absent" (neither present nor needed) or "wrong" (broken, or needed and not
+        present).
+    `text`: the state in words.
+    `cure`: how to fix it.
     """
 
     part: str
@@ -37,7 +39,7 @@ class Finding(NamedTuple):
 
 
 def examine(workspace: Workspace, request: Request) -> Iterator[Finding]:
-    """Check device, cluster, images, weights and lists in turn. Nothing is changed or installed."""
+    """Check device, cluster, images, weights and lists in turn, without changing or installing anything."""
     yield gpu(request)
     yield from slurm(workspace, request)
     runs = specs(workspace, request)
@@ -46,7 +48,7 @@ def examine(workspace: Workspace, request: Request) -> Iterator[Finding]:
 
 
 def gpu(request: Request) -> Finding:
-    """A missing GPU is wrong where the parameters ask for one and no cluster is at hand."""
+    """Check for a GPU. A missing one is wrong if the parameters request it and there is no cluster."""
     import torch
 
     if torch.cuda.is_available():
@@ -61,7 +63,7 @@ def gpu(request: Request) -> Finding:
 
 
 def datasets(workspace: Workspace, runs: list[RunSpec]) -> Iterator[Finding]:
-    """One line for each data set and release, and how far it has come."""
+    """Yield the state of each data set and release."""
     for dataset, release in dict.fromkeys((spec.data.dataset, spec.data.release) for spec in runs):
         state = states(workspace, dataset).get(release, State())
         named = dataset if release == "original" else f"{dataset} --release {release}"
@@ -70,7 +72,7 @@ def datasets(workspace: Workspace, runs: list[RunSpec]) -> Iterator[Finding]:
 
 
 def weights(workspace: Workspace, runs: list[RunSpec]) -> Iterator[Finding]:
-    """One line for each published file that is needed, there or not, and for each list that is not there."""
+    """Yield the state of each published file that is needed, and each list that is missing."""
     for file in {file: None for spec in runs for file in needed_weights(workspace, spec)}:
         if file.path.is_file():
             yield Finding("weights", "ok", f"{file.name} in {file.path.parent}")
@@ -79,7 +81,7 @@ def weights(workspace: Workspace, runs: list[RunSpec]) -> Iterator[Finding]:
 
 
 def slurm(workspace: Workspace, request: Request) -> Iterator[Finding]:
-    """One line for the cluster, one for each resource that planned jobs ask for and their partition lacks."""
+    """Check the cluster, and the resources that planned jobs request from their partition."""
     if not shutil.which("sinfo"):
         yield Finding("slurm", "absent", "not on this machine: use --profile profiles/local")
         return

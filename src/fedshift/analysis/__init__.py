@@ -1,3 +1,4 @@
-"""What is computed from finished runs: collected records, tables, figures and checks. Nothing here trains;
-costs alone builds networks, to count them.
+"""Results computed from finished runs: collected records, tables, figures and checks.
+
+Nothing here trains a model. Only the columns of counted costs and layers build networks.
 """

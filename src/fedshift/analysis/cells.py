@@ -1,9 +1,11 @@
-"""Tables: what their columns show of each planned run (fedshift.experiments.column), and the cells made of
-it: methods by axis values and metrics, mean and spread over seeds, beside the published values.
+"""Tables: the values of their columns for each planned run (fedshift.experiments.column), and their cells.
 
-Costs: parameters, state_dict, macs and macs_norm are counted from the run's declaration, on shapes alone; the
-others were measured, and are NaN of a run that is not finished. `up` and `down` are what one client that
-takes part sends and gets in a round; they are NaN where one client holds all images and nothing travels.
+The cells are methods by axis values and metrics, as mean and spread over seeds, next to the published values.
+
+Costs: `parameters`, `state_dict`, `macs` and `macs_norm` are counted from the run's specification, on shapes
+alone. The other costs are measured, and are NaN for a run that is not finished. `up` and `down` are what one
+participating client sends and receives in a round. They are NaN where one client holds all images, as nothing
+is sent.
 """
 
 from __future__ import annotations
@@ -42,20 +44,21 @@ from fedshift.experiments.schema import METRIC, Experiment, Table
 from fedshift.storage.workspace import Workspace
 
 MEGA = 1e6
-EXACT = 12  # decimals, beyond which a difference is rounding
+EXACT = 12  # decimals; smaller differences are rounding errors
 Use = Mapping[Any, Any]
 Cell = tuple[Hashable, ...]  # the row's label, then the value on each column axis
 
 
 def sent(runs: pd.DataFrame, way: str) -> pd.Series[float]:
-    """MB that all clients sent (`up`) or got (`down`) in a whole run, by rows of Collected.runs; NaN where
-    one client holds all images.
+    """MB that all clients sent (`up`) or received (`down`) in a whole run, by rows of Collected.runs.
+
+    NaN where one client holds all images.
     """
     return (runs[f"bytes_{way}"] / MEGA).where(~runs["pooled"].eq(True))
 
 
 def cost(runs: pd.DataFrame, name: str) -> pd.Series[float]:
-    """One of COSTS for rows of Collected.runs."""
+    """A cost (fedshift.experiments.column.COSTS) for each row of Collected.runs."""
     if name in COUNTED:
         from fedshift.analysis.layers import counts  # torch, which other costs do not need
 
@@ -73,12 +76,14 @@ def cost(runs: pd.DataFrame, name: str) -> pd.Series[float]:
 def of_runs(
     workspace: Workspace, collected: Collected, rule: Rule, table: Table, late: bool = False
 ) -> pd.DataFrame:
-    """Keys and one column for each of the table's metrics, NaN where a run has no value; of a layer its
-    parameters.
+    """The keys of each run and one column for each of the table's metrics; NaN where a run has no value.
 
-    rule: which round the quantities are of; late: whether a run that never reaches a value counts as if it
-    did one round after the longest (claims), or has no value (tables). Relative columns compare runs at the
-    same values on all axes; the ratio of seconds is NaN where the two ran on other hardware.
+    For a layer the value is its number of parameters. Relative columns compare runs at the same values on all
+    axes. The ratio of seconds is NaN if the two runs used different hardware.
+
+    `rule`: which round the quantities are read from.
+    `late`: count a run that never reaches a value as if it did one round after the longest run (claims). By
+        default it has no value (tables).
     """
     keys, runs = collected.keys, collected.runs
     rounds = curves(collected, recorded(table.metrics))
@@ -111,8 +116,9 @@ def of_runs(
 
 
 def setting(text: str, key: str) -> float:
-    """The number at a dotted key of a resolved spec (JSON), with the standard values of parameters that it
-    does not set; NaN where there is none, or no number.
+    """The number at a dotted key of a resolved spec (JSON); NaN where there is none, or it is not a number.
+
+    Parameters that the spec does not set have their defaults.
     """
     value: Any = flat(text).get(key)
     number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -120,8 +126,10 @@ def setting(text: str, key: str) -> float:
 
 
 def _reached(collected: Collected, own: Column, rounds: pd.DataFrame, late: bool) -> pd.Series[float]:
-    """Rounds, MB sent and got by all clients, or seconds, until a quantity first reaches a value: of bytes
-    and seconds the share of all rounds that the run trained.
+    """Rounds, MB or seconds until a quantity first reaches a value.
+
+    MB count what all clients sent and received. MB and seconds are the run's total times the share of its
+    rounds.
     """
     name, value = own.threshold
     lower = get("metrics", quantity(name).metric).better == "lower"
@@ -152,9 +160,7 @@ def _relative(collected: Collected, own: Column, values: pd.Series[float], again
 
 
 def judged(workspace: Workspace, collected: Collected) -> dict[str, pd.DataFrame]:
-    """The cells of every table of the experiment, with the verdicts on those that stand beside a printed
-    number.
-    """
+    """The cells of every table of the experiment, with verdicts on those that have a published value."""
     return {
         name: judge(workspace, collected, cells(workspace, collected, table))
         for name, table in collected.experiment.tables.items()
@@ -162,21 +168,25 @@ def judged(workspace: Workspace, collected: Collected) -> dict[str, pd.DataFrame
 
 
 def cells(workspace: Workspace, collected: Collected, table: Table) -> pd.DataFrame:
-    """One row per cell: method, the axes in `table.columns`, metric (last, or where they name it); mean, std
-    (percent where the metric is a fraction), seeds, planned; then BESIDE.
+    """One row per cell: method, axes, metric, numbers, then the columns of `BESIDE`.
 
-    published, published_std, difference, uid: of a paper's number that the cell may be compared with
-    low, high, margin, rule, verdict: fedshift.analysis.verdicts fills them
-    orientation, orientation_std: of a number that it may not be compared with; `differs`: why
-    remark, spread: what a reader must know of the published number
-    fewer: which values of the other axes the cell has, where cells beside it have more of them
-    clients: "2 of 3" where a value is of 2 of 3 clients only
-    archived: how many of the cell's runs are read from the archive
+    The axes are those in `table.columns`. `metric` comes last, or where they name it. The numbers are `mean`,
+    `std` (in percent where the metric is a fraction), `seeds` and `planned`. Columns of `BESIDE`:
 
-    An adapted row has accuracy and loss on the held-out domain alone. Axes that are not columns are averaged
-    within each seed, then seeds. A seed with a missing run counts in `planned` (how many seeds the cell
-    should have) and not in `seeds`: an average over fewer domains is another quantity. Raises FedshiftError
-    for a column that is no axis of the experiment.
+    `published`, `published_std`, `difference`, `uid`: a paper's number that the cell may be compared with.
+    `low`, `high`, `margin`, `rule`, `verdict`: filled in by fedshift.analysis.verdicts.
+    `orientation`, `orientation_std`: a number that it may not be compared with; `differs` has the reasons.
+    `remark`, `spread`: what a reader must know of the published number.
+    `fewer`: the values of the other axes that the cell has, where cells in the same column have more of them.
+    `clients`: "2 of 3" where a value is defined on 2 of 3 clients only.
+    `archived`: how many of the cell's runs are read from the archive.
+
+    An adapted row has accuracy and loss on the held-out domain only. Values are averaged over the axes that
+    are not columns within each seed, then over seeds. A seed with a missing run counts in `planned` (the
+    number of seeds the cell should have) but not in `seeds`, as an average over fewer domains is another
+    quantity.
+
+    Raises FedshiftError for a column that is not an axis of the experiment.
     """
     keys, experiment = collected.keys, collected.experiment
     columns = [axis for axis in table.columns if axis != METRIC]
@@ -193,7 +203,7 @@ def cells(workspace: Workspace, collected: Collected, table: Table) -> pd.DataFr
     kinds = {metric: column(metric) for metric in table.metrics}
 
     def of(wanted: Callable[[Column], bool]) -> pd.Series[bool]:
-        """Which values are of columns that are wanted."""
+        """Which rows belong to columns that satisfy `wanted`."""
         return frame[METRIC].isin([metric for metric, own in kinds.items() if wanted(own)])
 
     # No run can fill a row's gain over itself, nor a setting that its method does not have.
@@ -208,7 +218,7 @@ def cells(workspace: Workspace, collected: Collected, table: Table) -> pd.DataFr
     place = table.columns.index(METRIC) if METRIC in table.columns else len(columns)
     by = ["method", *columns[:place], METRIC, *columns[place:]]
     seed = [axis for axis in keys if axis == "seed"]
-    within = frame.groupby([*by, *seed], observed=True)["value"].mean(skipna=False)  # NaN where a run is
+    within = frame.groupby([*by, *seed], observed=True)["value"].mean(skipna=False)  # NaN if any is
     groups = within.groupby(by, observed=True)
     seeds = groups.count()
     varies = ~seeds.index.get_level_values(METRIC).isin([name for name, own in kinds.items() if own.declared])
@@ -218,12 +228,12 @@ def cells(workspace: Workspace, collected: Collected, table: Table) -> pd.DataFr
 
 
 def _with_average(frame: pd.DataFrame) -> pd.DataFrame:
-    """With each row that holds out a domain once more, for the average over these."""
+    """Add a copy of each row with a held-out domain, under AVERAGE, for the average over these domains."""
     return pd.concat([frame, frame[frame["target"] != NONE].assign(target=AVERAGE)])
 
 
 def _on_domain(own: Column) -> bool:
-    """Whether an adapted row has values of a column: what is recorded on the held-out domain."""
+    """Whether an adapted row has values in a column, that is, metrics recorded on the held-out domain."""
     metric, how = quantity(own.name) if own.kind == "quantity" else ("", "")
     return how == "ood" and bool(get("metrics", metric).recorded)
 
@@ -231,7 +241,7 @@ def _on_domain(own: Column) -> bool:
 def _beside(
     workspace: Workspace, collected: Collected, table: Table, result: pd.DataFrame, columns: list[str]
 ) -> pd.DataFrame:
-    """The cells, each with the paper's number and the remarks on it."""
+    """Add to each cell the paper's number and the remarks on it."""
     experiment, protocol, runs = collected.experiment, collected.protocol, collected.runs
     axes = [column for column in columns if column != SELECT]
     lacking = marked(runs[collected.keys].fillna(NONE).to_dict("records"), axes)
@@ -278,7 +288,7 @@ def _beside(
 def _layer(
     workspace: Workspace, collected: Collected, table: Table, metric: str, runs: pd.DataFrame
 ) -> dict[str, Any]:
-    """A layer in words, ours and the paper's; of runs with several networks all that they have there."""
+    """A layer in words, ours and the paper's; all variants if the runs have several networks."""
     from fedshift.analysis.layers import layer, printed_layer
 
     paper, (printed, *_) = collected.experiment.paper, table.printed
@@ -289,10 +299,12 @@ def _layer(
 
 
 def marked(uses: Sequence[Use], columns: Sequence[str]) -> dict[Cell, str]:
-    """The cells of a table that are to be marked, with what each has: "epochs 2 of 1, 2".
+    """The cells of a table to be marked, with the values that each has: "epochs 2 of 1, 2".
 
-    uses: `method` and the value on each axis of all planned runs; columns: the axes that the table has as
-    columns. A table by target has an average over targets, too.
+    A table by target also has an average over targets.
+
+    `uses`: `method` and the value on each axis, for all planned runs.
+    `columns`: the axes that are columns of the table.
     """
     axes = [axis for axis in dict.fromkeys(axis for use in uses for axis in use) if axis != "method"]
     averaged = [axis for axis in axes if axis not in columns]
@@ -306,7 +318,7 @@ def marked(uses: Sequence[Use], columns: Sequence[str]) -> dict[Cell, str]:
 
 
 def warnings(experiment: Experiment, uses: Sequence[Use]) -> list[str]:
-    """What `fedshift plan` says of tables with such cells, a line for each row and reason."""
+    """The warnings of `fedshift plan` about tables with such cells, one line for each row and reason."""
     lines = (
         f"{experiment.name}, table '{name}': '{cell[0]}' is a mean over {missing}; the table marks it."
         for name, table in experiment.tables.items()
@@ -316,7 +328,7 @@ def warnings(experiment: Experiment, uses: Sequence[Use]) -> list[str]:
 
 
 def _fewer(uses: Iterable[Use], columns: Sequence[str], averaged: Sequence[str]) -> dict[Cell, str]:
-    """The cells that lack points on the averaged axes which another row has in the same column."""
+    """The cells for which points on the averaged axes are missing that another row has in the same column."""
     met: defaultdict[Cell, set[Cell]] = defaultdict(set)
     possible: defaultdict[Cell, set[Cell]] = defaultdict(set)
     for use in uses:

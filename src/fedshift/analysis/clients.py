@@ -1,5 +1,7 @@
-"""What figures and claims show beside tables: metrics by client and predictions by confidence, in the round
-that tables report, and numbers that methods record (fedshift.federation.records).
+"""Results by client for figures and claims: metrics, predictions by confidence, and recorded diagnostics.
+
+Metrics and predictions are those of the round that tables report. Diagnostics are numbers that methods record
+(fedshift.federation.records).
 """
 
 from __future__ import annotations
@@ -32,12 +34,13 @@ DOMAINS = "domains"  # of a client: its name, several joined by "+"
 
 
 def by_client(collected: Collected, metric: str, rule: Rule | None = None) -> pd.DataFrame:
-    """A row for each client of each finished run: keys, round, client, DOMAINS, value (fractions in percent),
-    in the round that `rule` chooses, by default the protocol's.
+    """A metric for each client of each finished run: keys, round, client, DOMAINS, value.
 
-    The value is on the client's own samples (`fedshift.federation.records.own_split`); a client without any
-    has no row. The mean of a rule that takes several rounds (`last_third`) has none: its last round stands
-    for it.
+    The value is on the client's own samples (`fedshift.federation.records.own_split`), fractions in percent.
+    A client without samples has no row. A rule that averages several rounds (`last_third`) is replaced by its
+    last round.
+
+    `rule`: chooses the round, by default the protocol's rule.
     """
     kind: type[Metric] = get("metrics", metric)
     rounds = selected_by_place(collected, rule)[ROUND]
@@ -48,8 +51,9 @@ def by_client(collected: Collected, metric: str, rule: Rule | None = None) -> pd
 
 
 def left_out(collected: Collected, metric: str, rule: Rule | None = None) -> pd.Series[str]:
-    """For each planned run, by the index of `runs`: "2 of 3" where a metric has values on 2 of its 3 clients
-    only; "" elsewhere, and where the run is not finished or has no statistics for the metric.
+    """For each planned run, "2 of 3" where a metric has values on 2 of its 3 clients only; indexed as `runs`.
+
+    "" otherwise, also where the run is not finished or has no statistics for the metric.
     """
     if (metric, CLIENTS) not in collected.aggregated:
         by_place(collected, [f"{metric}.id"])
@@ -62,7 +66,7 @@ def left_out(collected: Collected, metric: str, rule: Rule | None = None) -> pd.
 
 
 def domains(collected: Collected) -> pd.DataFrame:
-    """A row for each client of each finished run: keys, client, DOMAINS."""
+    """One row for each client of each finished run: keys, client, DOMAINS."""
     finished = collected.runs[collected.runs["state"] == "finished"]
     each = finished[[*collected.keys, "clients"]].explode("clients", ignore_index=True)
     names = [" + ".join(client["domains"]) for client in each["clients"]]
@@ -71,10 +75,11 @@ def domains(collected: Collected) -> pd.DataFrame:
 
 
 def leading(collected: Collected, metric: str, rule: Rule | None = None) -> pd.Series[float]:
-    """For each planned run, by the index of `runs`: the share of its clients (percent) on which its row is
-    the best of all rows that are planned at the same place on all axes; equals lead together. NaN at a place
-    where one of these has no value, or where there is one row alone. An adapted row, which is of no client,
-    has none and is beside nobody.
+    """The share of clients (percent) on which each planned run is the best of its place; indexed as `runs`.
+
+    The run is compared with all rows that are planned at the same place on all axes. Rows with equal values
+    lead together. NaN where one of them has no value, where there is only one row, and for adapted rows,
+    which have no clients.
     """
     keys = collected.keys
     frame = by_client(collected, metric, rule)
@@ -89,8 +94,9 @@ def leading(collected: Collected, metric: str, rule: Rule | None = None) -> pd.S
 
 
 class Confidences(NamedTuple):
-    """Of a set of samples, by confidence [BINS] (fedshift.federation.records): how many were wrong, how
-    many right, and the sum of their confidences.
+    """Counts of a set of samples by confidence, each [BINS] (fedshift.federation.records).
+
+    They are the wrong samples, the right ones, and the sum of their confidences.
     """
 
     wrong: Array
@@ -99,8 +105,11 @@ class Confidences(NamedTuple):
 
 
 def confidences(collected: Collected, where: str) -> Mapping[str, Confidences]:
-    """Row -> the confidences of all its finished runs together, each sample with the same weight; where: `id`
-    (the clients' own samples) or `ood` (the held-out domain). Rows without statistics are left out.
+    """Row -> the confidences of all its finished runs together, each sample with the same weight.
+
+    Rows without statistics are left out.
+
+    `where`: `id` (the clients' own samples) or `ood` (the held-out domain).
     """
     rounds = selected_by_place(collected)[ROUND]
     sums: dict[str, Confidences] = {}
@@ -115,13 +124,14 @@ def confidences(collected: Collected, where: str) -> Mapping[str, Confidences]:
     return sums
 
 
-SHARES = ("weights", "gradalign")  # the clients' weights in the server's step, as methods call them
-INDEX = "place"  # of a number in its tensor, as the file of diagnostics has it in `index`
+SHARES = ("weights", "gradalign")  # diagnostics with the clients' weights in the server's step
+INDEX = "place"  # of a number in its tensor; `index` in the file of diagnostics
 
 
 def of_clients(workspace: Workspace, collected: Collected, name: str) -> pd.DataFrame:
-    """What a diagnostic says of each client after each round: keys, round, client, DOMAINS, INDEX, value
-    (SHARES in percent).
+    """A diagnostic of each client after each round: keys, round, client, DOMAINS, INDEX, value.
+
+    SHARES are in percent.
     """
     frame = diagnostics(workspace, collected.experiment.name, name).rename(columns={"index": INDEX})
     frame["value"] = frame["value"].astype(float) * (100 if name in SHARES else 1)
@@ -129,11 +139,13 @@ def of_clients(workspace: Workspace, collected: Collected, name: str) -> pd.Data
 
 
 def recorded_by_round(workspace: Workspace, collected: Collected, text: str) -> pd.DataFrame:
-    """A number of each run after each round, as `recorded.<text>` names it: keys, round, value.
+    """A number of each run after each round, as named by `recorded.<text>`: keys, round, value.
 
-    spread: the standard deviation over clients (n), of vectors the root mean square distance from their mean;
-    range: the largest less the smallest; of=<domain>: the value of the client that holds this domain;
-    apart=<axis>: the mean distance (Euclidean, over clients) from the runs that differ in this axis alone.
+    `spread`: the standard deviation over clients (divided by n); for vectors, the root mean square distance
+        from their mean.
+    `range`: the largest value minus the smallest.
+    `of=<domain>`: the value of the client that holds this domain.
+    `apart=<axis>`: the mean Euclidean distance, over clients, from the runs that differ in this axis alone.
     """
     name, what, value = recorded_of(text)
     frame = of_clients(workspace, collected, name)
@@ -164,8 +176,9 @@ def _apart(frame: pd.DataFrame, keys: list[str], axis: str) -> pd.DataFrame:
 
 
 def last_recorded(workspace: Workspace, collected: Collected, text: str) -> pd.Series[float]:
-    """The same after the last round, for each planned run by the index of `runs`; NaN where nothing was
-    recorded.
+    """The same number after the last round, for each planned run, indexed as `runs`.
+
+    NaN if nothing was recorded.
     """
     frame = recorded_by_round(workspace, collected, text).sort_values("round")
     ends = frame.drop_duplicates(collected.keys, keep="last").drop(columns="round")

@@ -1,6 +1,4 @@
-"""Collect: the records of all runs of an experiment in one Parquet file, their statistics in a second, and
-one row per run in a third.
-"""
+"""Collect the runs of an experiment in three Parquet files: records, statistics, and one row per run."""
 
 import contextlib
 import functools
@@ -44,18 +42,18 @@ from fedshift.spec import Method
 from fedshift.storage.rundir import RunDirectory, State, Summary, rounds_trained
 from fedshift.storage.workspace import TUNING, Workspace
 
-READERS = 4  # threads at most; ahead of the writer they read twice as many runs
+READERS = 4  # maximum of threads; they read up to twice as many runs ahead of the writer
 Source = Callable[[], pa.Table]
 
 
 class Use(NamedTuple):
-    """One run of the experiment: the row's label, the value on each axis, its directory and resolved spec
-    (JSON).
+    """One run of the experiment: the label of its row, its value on each axis, its directory and spec.
 
-    directory: as the plan and tables name it, below the workspace's root
-    installed: fingerprint of the files of its method and model now, or when it was planned
-    adaptation: of an adapted row, the task as planfile.Cell has it
-    source: OWN, or ARCHIVE of a run that is read from there
+    `directory`: as in the plan and in tables, relative to the workspace's root.
+    `spec`: resolved, in JSON.
+    `installed`: fingerprint of the files of its method and model, now or when it was planned.
+    `adaptation`: the task of an adapted row, as in planfile.Cell.
+    `source`: OWN, or ARCHIVE for a run that is read from the archive.
     """
 
     label: str
@@ -69,8 +67,9 @@ class Use(NamedTuple):
 
 
 def planned(workspace: Workspace, experiment: Experiment, plan: Path | None) -> list[Use]:
-    """The runs and adaptations that an experiment is made of; without a plan, and where none is trained,
-    those that its file declares now.
+    """The runs and adaptations of an experiment.
+
+    Without a plan, and for experiments that train nothing, these are the ones that its file declares now.
     """
     found = []
     if plan is None or not experiment.train:
@@ -94,8 +93,9 @@ def planned(workspace: Workspace, experiment: Experiment, plan: Path | None) -> 
 
 
 def keys_of(experiment: Experiment, uses: Sequence[Use]) -> pa.Table:
-    """Method label and axes, in the order of the file, one row per run. Raises FedshiftError for an axis with
-    the name of a column.
+    """Method label and axes, in the order of the file, one row per run.
+
+    Raises FedshiftError for an axis with the name of a column.
     """
     for axis in COLUMNS & {*experiment.axes}:
         where, key = f"{experiment.file}: axes.{axis}", experiment.axes[axis].key
@@ -110,7 +110,11 @@ def keys_of(experiment: Experiment, uses: Sequence[Use]) -> pa.Table:
 
 
 class NothingFinished(FedshiftError):
-    """An experiment has no results yet. failed: some of its runs failed; hints: more lines of what to do."""
+    """An experiment has no results yet.
+
+    `failed`: whether some of its runs failed.
+    `hints`: more lines on what to do.
+    """
 
     def __init__(self, name: str, *, failed: bool, hints: Sequence[str] = ()) -> None:
         self.failed = failed
@@ -121,13 +125,19 @@ class NothingFinished(FedshiftError):
 
 
 def collect(workspace: Workspace, name: str, plan: Path | None = None, *, empty: bool = False) -> Collected:
-    """Write results/metrics/<experiment>.parquet (one row per run, round, client and recorded value),
-    <experiment>.statistics.parquet (one per run, round and evaluated set) and <experiment>.runs.parquet.
+    """Write the records, statistics and runs of an experiment to results/metrics/.
 
-    `plan` says which runs the experiment is made of; left out, its file does. Where one is not finished here,
-    the archived run is taken. A run that is neither is named in the first and the last file and contributes
-    nothing; nor does an adaptation that has not been made. Raises NothingFinished, and writes nothing, where
-    no run is finished or archived; `empty`: writes that, too.
+    - <experiment>.parquet: one row per run, round, client and recorded value
+    - <experiment>.statistics.parquet: one row per run, round and evaluated set
+    - <experiment>.runs.parquet: one row per run
+
+    If a run is not finished here, the archived run is used. A run that is in neither place has a row in the
+    last file and is named in the first two, but has no records. Nor has an adaptation that has not been made.
+
+    `plan`: determines the runs of the experiment; by default its file does.
+    `empty`: write the files even if no run is finished.
+
+    Raises NothingFinished, without writing anything, if no run is finished or archived.
     """
     experiment, path = load(workspace, name), workspace.metrics(name)
     uses = planned(workspace, experiment, plan)
@@ -157,7 +167,7 @@ def collect(workspace: Workspace, name: str, plan: Path | None = None, *, empty:
 
 
 def _row(use: Use) -> dict[str, Any]:
-    """The run's row, or that of its adaptation."""
+    """The row of a run, or of its adaptation."""
     run = use.run
     row: dict[str, Any] = {
         "digest": run.digest,
@@ -204,8 +214,9 @@ def _row(use: Use) -> dict[str, Any]:
 
 @functools.cache
 def _pools(method: str) -> bool | None:
-    """Whether a method, as a run declares it (JSON), trains one client on everybody's images; None where the
-    method is of a package that is not installed here.
+    """Whether a method, as a run declares it (JSON), trains one client on the images of all clients.
+
+    None where the method belongs to a package that is not installed here.
     """
     declared = json.loads(method)
     known = declared["name"] in names("methods")
@@ -213,14 +224,14 @@ def _pools(method: str) -> bool | None:
 
 
 def _adapted(use: Use, summary: Summary) -> Path:
-    """The result of a finished run's adaptation, computed from the weights that the run has now."""
+    """The file of a finished run's adaptation, computed from the run's present weights."""
     declaration = json.loads(use.adaptation)
     weights = summary["hashes"].get(f"weights_{declaration['task']['selection']}")
     return place(use.run, {**declaration, "run": use.run.digest, "weights": weights})
 
 
 def _records(use: Use) -> pa.Table:
-    """A finished run's records, or those of its adaptation: the test after it."""
+    """The records of a finished run, or those of its adaptation, tested afterwards."""
     if not use.adaptation:
         with _damage_named(use.run.metrics):
             return read_parquet(use.run.metrics).select(SCHEMA.names).cast(SCHEMA)
@@ -231,22 +242,20 @@ def _records(use: Use) -> pa.Table:
 
 
 def _statistics(use: Use) -> pa.Table:
-    """A finished run's statistics: none of an adaptation, and of a run that was trained before there were
-    any.
-    """
+    """The statistics of a finished run; none for an adaptation, or for a run that recorded none."""
     file = use.run.statistics
     if use.adaptation or not file.is_file():
         return STATISTICS.empty_table()
     with _damage_named(file):
         table = read_parquet(file)
-    if table.column_names != STATISTICS.names:  # of an earlier version: what it has not is null
+    if table.column_names != STATISTICS.names:  # of an earlier version: missing columns are null
         return read_parquet(file, schema=STATISTICS)
     return table.cast(STATISTICS)
 
 
 @contextlib.contextmanager
 def _damage_named(path: Path) -> Iterator[None]:
-    """In the block, which reads the file at `path`, damage is told with what to do."""
+    """In the block, which reads the file at `path`, report damage together with what to do."""
     try:
         yield
     except (pa.ArrowException, OSError) as error:
@@ -257,8 +266,10 @@ def _damage_named(path: Path) -> Iterator[None]:
 def write(
     path: Path, schema: pa.Schema, runs: pa.Table, sources: Iterable[Source], metadata: dict[str, str]
 ) -> None:
-    """Write rows of `schema` of all runs, each behind its run's row of `runs` (one row and one source a
-    run).
+    """Write rows of `schema` of all runs, each after the columns of its run's row of `runs`.
+
+    `runs`: one row per run.
+    `sources`: one per run.
     """
     whole = pa.schema([*runs.schema, *schema], metadata)
     with atomic_path(path) as temporary, pq.ParquetWriter(temporary, whole, compression="zstd") as writer:
@@ -276,7 +287,7 @@ def write(
 
 
 def _ahead(sources: Iterable[Source]) -> Iterator[pa.Table]:
-    """What sources give, in their order; threads read a few of them ahead."""
+    """The results of sources, in order; threads read a few of them ahead."""
     readers = min(READERS, usable_cores())
     waiting: deque[Future[pa.Table]] = deque()
     with ThreadPoolExecutor(readers) as pool:

@@ -1,6 +1,4 @@
-"""What `fedshift collect` wrote of an experiment's runs: its columns, the experiment with its runs, the files
-of records run by run, and what methods recorded of them.
-"""
+"""Results of `fedshift collect`: columns, the experiment with its runs, records by run, and diagnostics."""
 
 from __future__ import annotations
 
@@ -59,7 +57,7 @@ OWN_SPLIT = "own_split"
 # Of curves: accuracies by aggregation, and those that choose rounds.
 ACCURACIES = ("id", "ood", "all", "avg")
 CHOOSING = ("val", "held_out")
-# Of tables (fedshift.analysis.tables): the rule and the table of a cell, its numbers, what is printed beside.
+# Columns of tables (fedshift.analysis.tables): rule and table of a cell, its numbers, and published values.
 SELECT, TABLE = "select", "table"
 NUMBERS = ("mean", "std", "seeds", "planned")
 BESIDE = {
@@ -78,10 +76,10 @@ COLUMNS = frozenset(
 
 @dataclass(frozen=True)
 class Collected:
-    """An experiment with its collected runs; `keys` ("method" and the axes) together name one run.
+    """An experiment with its collected runs; `keys` ("method" and the axes) together identify one run.
 
-    `runs` has one row per planned run, and one per adaptation of it; `state` is finished, failed or missing,
-    and only finished ones have records.
+    `runs` has one row per planned run, and one per adaptation of it. Its `state` is finished, failed or
+    missing. Only finished runs have records.
     """
 
     experiment: Experiment
@@ -97,25 +95,29 @@ class Collected:
 
     @functools.cached_property
     def aggregated(self) -> dict[tuple[str, str], pd.Series[float]]:
-        """(metric, aggregation) -> its values by run and round, as far as they have been asked for
-        (fedshift.analysis.quantities): tables, figures and claims ask for the same ones.
+        """Cache: (metric, aggregation) -> values by run and round, filled by fedshift.analysis.quantities.
+
+        Tables, figures and claims use the same ones.
         """
         return {}
 
     @functools.cached_property
     def places(self) -> dict[tuple[Any, ...], int]:
-        """Keys of a finished run, None where there is no value -> its row in `runs`."""
+        """Keys of a finished run (None where there is no value) -> its row in `runs`."""
         finished = self.runs.loc[self.runs["state"] == "finished", self.keys].astype(object)
         named = finished.where(finished.notna(), None).itertuples(index=False, name=None)
         return dict(zip(named, finished.index, strict=True))
 
     def of_each_run(self, rows: pd.DataFrame) -> pd.DataFrame:
-        """What `rows` have for each planned run, by its keys, on the index of `runs`; else NaN."""
+        """The values of `rows` for each planned run, matched by its keys and indexed as `runs`.
+
+        NaN for runs without a row.
+        """
         return self.runs[self.keys].merge(rows, on=self.keys, how="left").set_axis(self.runs.index)
 
     @functools.cached_property
     def order(self) -> dict[str, list[Any]]:
-        """The values on each axis that runs have, in the order of the experiment's file."""
+        """The values that runs have on each axis, in the order of the experiment's file."""
         listed = {name: (axis.key, self._listed(axis)) for name, axis in self.experiment.axes.items()}
         shown = [columns for axis in axes(listed, self.experiment.file) for columns in axis.columns]
         order = {}
@@ -126,7 +128,7 @@ class Collected:
         return order
 
     def _listed(self, axis: AxisValues) -> list[Any]:
-        """The values of an axis; what "all" means is in the protocol and in the data sets of the runs."""
+        """The values of an axis. "all" is resolved by the protocol and the data sets of the runs."""
         if axis.values != "all":
             return axis.values
         if axis.key == "seed":
@@ -136,8 +138,10 @@ class Collected:
 
     @property
     def missing(self) -> list[str]:
-        """Directories of the runs that are not finished, failed ones first; of an adapted run with its row:
-        "<directory> (fdse-adapted)"; none where none is trained.
+        """Directories of the runs that are not finished, failed ones first.
+
+        An adapted run has its row appended: "<directory> (fdse-adapted)". Empty if the experiment trains
+        nothing.
         """
         if not self.experiment.train:
             return []
@@ -147,7 +151,10 @@ class Collected:
 
 
 def read(workspace: Workspace, name: str) -> Collected:
-    """What `collect` wrote. Raises FedshiftError where it has not run yet, or not as this code does."""
+    """Read the files that `collect` wrote.
+
+    Raises FedshiftError where they are absent, or were written by an incompatible version.
+    """
     experiment, path = load(workspace, name), workspace.metrics(name)
     if not is_there(workspace, name):
         what, cure = "is not there: the runs have not been collected", f"Run `fedshift collect {name}` first."
@@ -167,24 +174,26 @@ def is_there(workspace: Workspace, name: str) -> bool:
 
 
 def lacking(workspace: Workspace, name: str) -> list[str]:
-    """The columns of runs that an experiment which other code collected does not have."""
+    """The columns of runs that are missing because other code collected the experiment."""
     present = pq.read_schema(beside(workspace.metrics(name), "runs")).names
     return [column for column in RUNS.names if column not in present]
 
 
 def beside(path: Path, kind: str) -> Path:
-    """The file `<experiment>.<kind>.parquet` beside the records."""
+    """The file `<experiment>.<kind>.parquet` next to the records."""
     return path.with_suffix(f".{kind}.parquet")
 
 
 def diagnostics(workspace: Workspace, of: RunDirectory | str, *names: str) -> pd.DataFrame:
-    """A row for each number: round, client (-1: of no client), name, index, value.
+    """One row for each recorded number: round, client (-1: of no client), name, index, value.
 
-    of: a run, or a collected experiment by name, whose keys then stand in front; names: only these
-        diagnostics.
-    `index` is a number's place in its tensor less a first axis of clients (DiagnosticsTable.add). No rows
-    have runs that are not finished, whose method recorded nothing, or that were pulled. Raises FedshiftError
-    for an experiment that was not collected.
+    `index` is a number's position in its tensor, without a first axis of clients (DiagnosticsTable.add).
+    There are no rows for runs that are not finished, that were pulled, or whose method records nothing.
+
+    `of`: a run, or the name of a collected experiment, whose keys are then the first columns.
+    `names`: only these diagnostics.
+
+    Raises FedshiftError for an experiment that was not collected.
     """
     if isinstance(of, str):
         collected = read(workspace, of)
@@ -200,8 +209,9 @@ def diagnostics(workspace: Workspace, of: RunDirectory | str, *names: str) -> pd
 
 
 def timed_records(run: RunDirectory, columns: list[str] | None = None) -> pa.Table:
-    """The records that a finished run left, with what each round took, and times: of a run of which these
-    are not here, that of its file.
+    """The records of a finished run, with the costs of each round and the times.
+
+    Without a file of timings, `time` is when the file of records was written.
     """
     records = read_parquet(run.metrics)
     if records["time"].null_count:  # else of an earlier version: they are in one file
@@ -211,8 +221,9 @@ def timed_records(run: RunDirectory, columns: list[str] | None = None) -> pa.Tab
 
 
 def not_finite(path: Path, keys: list[str]) -> list[tuple[dict[str, Any], int]]:
-    """The runs with a recorded value that is not a finite number, by their `keys`, each with the first such
-    round. Reads what `write` wrote.
+    """The runs with a recorded value that is not finite, by their `keys`, each with the first such round.
+
+    Reads the files that `write` wrote.
     """
     parts = []
     with pq.ParquetFile(path) as file:
@@ -225,8 +236,9 @@ def not_finite(path: Path, keys: list[str]) -> list[tuple[dict[str, Any], int]]:
 
 
 def by_run(path: Path) -> Iterator[tuple[dict[str, Any], pa.Table]]:
-    """What `write` wrote, run by run: the keys of a run and its rows. A run that two rows of an experiment
-    share comes twice.
+    """Read a file that `write` wrote, run by run: the keys of a run and its rows.
+
+    A run that two rows of an experiment share comes twice.
     """
     names = pq.read_schema(path).names
     keys = names[: names.index("round")]
@@ -239,8 +251,10 @@ def by_run(path: Path) -> Iterator[tuple[dict[str, Any], pa.Table]]:
 def whole_runs(
     path: Path, keys: list[str], columns: Sequence[str], rows: int = ROWS_A_GROUP
 ) -> Iterator[tuple[NDArray[np.int64], pa.Table]]:
-    """`columns` (`keys` among them) of what `write` wrote, some runs at a time, at most `rows` rows or one
-    run: where each run begins, and the rows. Memory does not grow with the number of runs.
+    """Read `columns` (which include `keys`) of a file that `write` wrote, some whole runs at a time.
+
+    Each part has at most `rows` rows, or one run. Yields where each run begins, and the rows. Memory does not
+    grow with the number of runs.
     """
     with pq.ParquetFile(path) as file:
         rest = file.schema_arrow.empty_table().select(columns)
@@ -252,7 +266,7 @@ def whole_runs(
                 codes = pc.fill_null(column.combine_chunks().dictionary_encode().indices, -1).to_numpy()
                 changes[1:] |= codes[1:] != codes[:-1]
             starts, last = np.flatnonzero(changes), group == file.num_row_groups - 1
-            end = len(table) if last else int(starts[-1])  # the last run may go on in the next group
+            end = len(table) if last else int(starts[-1])  # the last run may continue in the next group
             cuts = starts[np.searchsorted(starts, range(rows, end, rows), side="right") - 1]
             for first, after in itertools.pairwise(np.unique([0, *cuts, end]).tolist()):
                 within = starts[(starts >= first) & (starts < after)]

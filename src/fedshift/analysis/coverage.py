@@ -1,8 +1,7 @@
-"""Coverage: every number of reference/published.csv with the one cell of an experiment that stands beside it,
-or with the reason why none does.
+"""Coverage: each number of reference/published.csv with its cell in an experiment, or the reason why not.
 
-A table of an experiment says which of the paper's tables it is (`printed`); rows and columns meet by run_key
-and metric_id, as in `fedshift.analysis.published`. Nothing has to be trained for it.
+A table of an experiment declares which of the paper's tables it reproduces (`printed`). Rows and columns are
+matched by run_key and metric_id, as in `fedshift.analysis.published`. This needs no training.
 """
 
 import functools
@@ -26,12 +25,12 @@ from fedshift.experiments.schema import METRIC, Experiment, Table
 from fedshift.storage.workspace import Workspace
 
 LOST = "lost in our copy of the paper"
-Key = tuple[str, str, str, str]  # paper, table, run_key and metric_id of a printed number
+Key = tuple[str, str, str, str]  # paper, table, run_key and metric_id of a published number
 
 
 @dataclass(frozen=True)
 class Place:
-    """A cell: experiment, table of it, row, metric, values on the table's axes."""
+    """A cell: experiment, table, row, metric, and values on the table's axes."""
 
     workspace: Workspace
     experiment: str
@@ -42,7 +41,7 @@ class Place:
 
     @functools.cached_property
     def differs(self) -> list[str]:
-        """What the cell's runs have otherwise than the printed row."""
+        """The settings in which the cell's runs differ from the published row."""
         experiment, runs = _averaged(self.workspace, self.experiment)
         known, table = protocol(self.workspace, experiment.protocol), experiment.tables[self.table]
         place = self.row, self.values, self.metric
@@ -55,7 +54,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Number:
-    """A printed number: a row of reference/published.csv, with its cells and the reason why there is none."""
+    """A published number (a row of reference/published.csv) with its cells, or the reason for having none."""
 
     uid: str
     paper: str
@@ -65,8 +64,11 @@ class Number:
 
 
 def numbers(workspace: Workspace, names: Iterable[str] | None = None) -> list[Number]:
-    """Every printed number, in the order of the reference, with its cells in the experiments `names` (None:
-    in all). One that is lost has a reason and no cell.
+    """Every published number, in the order of the reference, with its cells.
+
+    A number that is lost in our copy has a reason and no cell.
+
+    `names`: the experiments to search; None: all.
     """
     cells: dict[Key, list[Place]] = {}
     for name in available(workspace) if names is None else names:
@@ -84,8 +86,9 @@ def numbers(workspace: Workspace, names: Iterable[str] | None = None) -> list[Nu
 
 @functools.cache
 def _places(workspace: Workspace, text: str) -> list[tuple[Key, Place]]:
-    """The cells of the tables of an experiment (JSON) that say what they print. Its own tables, the claims
-    beside them and the scorecard ask for them by turns.
+    """The cells of those tables of an experiment (JSON) that declare a published table.
+
+    Cached, as the experiment's tables, their claims and the scorecard request them in turn.
     """
     experiment = Experiment.model_validate_json(text)
     points = [*places(workspace, experiment)]
@@ -97,7 +100,7 @@ def _places(workspace: Workspace, text: str) -> list[tuple[Key, Place]]:
             row, *values = cell
             at = dict(zip(_columns(table), values, strict=True))
             for metric in table.metrics:
-                if (own := column(metric)).kind == "setting":  # that the row's method may not have
+                if (own := column(metric)).kind == "setting":  # which the row's method may not have
                     runs = _averaged(workspace, experiment.name)[1][name, *cell]
                     if all(math.isnan(setting(text, own.name)) for text in runs["spec"]):
                         continue
@@ -112,7 +115,7 @@ def _columns(table: Table) -> list[str]:
 
 
 def _cells(table: Table, label: str, axes: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
-    """Row and values on the column axes of a run; and of the average over targets, as tables have it."""
+    """The row and the values on the column axes of a run; then those of the average over targets."""
     columns = _columns(table)
     values = [axes.get(column, NONE) for column in columns]
     yield label, *values
@@ -123,7 +126,7 @@ def _cells(table: Table, label: str, axes: Mapping[str, Any]) -> Iterator[tuple[
 
 @functools.cache
 def _averaged(workspace: Workspace, name: str) -> tuple[Experiment, dict[tuple[Any, ...], pd.DataFrame]]:
-    """An experiment; and by table and cell the runs that it averages, as `printed_cell` reads them."""
+    """An experiment, and (table, cell) -> the runs that the cell averages, as read by `printed_cell`."""
     experiment = load(workspace, name)
     runs: dict[tuple[Any, ...], dict[str, str | None]] = defaultdict(dict)
     for use in expand(workspace, experiment, built=False):

@@ -1,10 +1,11 @@
-"""Results of evaluations of an experiment's runs, gathered in a folder beside its metrics, which DVC shares:
-a Parquet file for each evaluation; and run directories restored from what DVC shares.
+"""Results of evaluations of an experiment's runs: gathered in one folder, read as tables, and restored.
 
-A result is one file in its run's directory. Gathered it has the row's label, the axes and the run's name in
-front, as collected records do. A restored directory holds the summary, byte for byte, the records and the
-statistics; not the weights. So plan, status and collect know the run as finished, and an experiment that
-grows trains only what is new.
+The folder is next to the experiment's metrics and is shared by DVC. It has one Parquet file per evaluation.
+In a run's directory a result is a single file. When gathered, it starts with the row's label, the axes and
+the run's name, as collected records do.
+
+A restored run directory has the summary (byte for byte), the records and the statistics, but not the weights.
+So plan, status and collect treat the run as finished, and an experiment that grows trains only its new runs.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from fedshift.storage.workspace import Workspace, found
 if TYPE_CHECKING:
     from fedshift.evaluations.base import Evaluation
 
-# fedshift.evaluations.base, which imports torch, is imported where a result is read: tables ask for few.
+# fedshift.evaluations.base, which imports torch, is imported where a result is read: few tables need one.
 
 
 def gather(
@@ -45,7 +46,7 @@ def gather(
 ) -> Path:
     """Gather the results of one evaluation in <label>.parquet of the experiment's folder; return its path.
 
-    results: each run with the file of its result.
+    `results`: each run with the file of its result.
     """
     from fedshift.evaluations.base import read as read_result
 
@@ -61,12 +62,14 @@ def gather(
 
 
 def evaluated(workspace: Workspace, experiment: str, label: str) -> pa.Table:
-    """All rows of an evaluation of an experiment's runs: `method`, the axes, digest of the run, then
-    its own columns (fedshift.federation.records.KEYS and those of the evaluation).
+    """All rows of an evaluation of an experiment's runs: `method`, the axes, `digest`, then its own columns.
 
-    label: its name, then the values of parameters that the experiment sets ("features-200"). Columns of lists
-        of equal length become arrays by fedshift.analysis.metrics.base.as_array. Raises FedshiftError where
-        it has not been made.
+    Its own columns are those of fedshift.federation.records.KEYS and of the evaluation. Columns of lists of
+    equal length become arrays by fedshift.analysis.metrics.base.as_array.
+
+    `label`: the evaluation's name, then the values of parameters that the experiment sets ("features-200").
+
+    Raises FedshiftError where it has not been made.
     """
     path = workspace.evaluated(experiment) / f"{label}.parquet"
     if not path.is_file():
@@ -76,8 +79,9 @@ def evaluated(workspace: Workspace, experiment: str, label: str) -> pa.Table:
 
 
 def results_of(workspace: Workspace, collected: Collected, evaluation: str) -> pd.DataFrame:
-    """What an evaluation that the experiment asks for gave of its planned runs: `evaluated` as a frame, for
-    figures and tables. Raises FedshiftError where it was not asked for, or has not been made.
+    """The results of an evaluation on the planned runs, for figures and tables: `evaluated` as a frame.
+
+    Raises FedshiftError if the experiment does not request the evaluation, or it has not been made.
     """
     name = collected.experiment.name
     label = asked_for(collected.experiment, evaluation, collected.experiment.file)
@@ -103,13 +107,14 @@ def measured(workspace: Workspace, collected: Collected, name: str) -> pd.Series
 
 
 def pixels(data: bytes, px: int) -> NDArray[np.uint8]:
-    """An image that an evaluation's table holds as bytes, RGB row by row: [px, px, 3]."""
+    """An image stored as bytes in an evaluation's table, RGB row by row: [px, px, 3]."""
     return np.frombuffer(data, np.uint8).reshape(px, px, 3)
 
 
 def restore(workspace: Workspace) -> int:
-    """Write the directories of collected runs that are not here, failed ones with their reasons, and results
-    of evaluations; return how many finished runs.
+    """Write the directories of collected runs that are absent here, and results of evaluations.
+
+    Failed runs are written with their reasons. Returns the number of finished runs written.
     """
     from fedshift.evaluations.base import write as write_result
 
@@ -147,7 +152,10 @@ def restore(workspace: Workspace) -> int:
 
 
 def _write(collected: Path, files: dict[str, Path]) -> None:
-    """Write to `files`, by digest of the run, its rows of a collected file."""
+    """Write each run's rows of a collected file to its own file.
+
+    `files`: run id -> path.
+    """
     left = dict(files)
     for owner, table in by_run(collected) if left and collected.exists() else ():
         digest = owner["digest"]

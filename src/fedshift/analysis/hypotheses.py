@@ -30,7 +30,7 @@ DATASET = "data set"  # no axis has a blank in its name
 
 
 class Judged(NamedTuple):
-    """A hypothesis on one data set: the left row minus the right one, over `seeds` of `planned` seeds."""
+    """A verdict on one data set: the left row minus the right one, over `seeds` of `planned` seeds."""
 
     name: str
     hypothesis: Hypothesis
@@ -73,7 +73,7 @@ def _dataset(spec: str) -> str:
 
 
 def _interval(hypothesis: Hypothesis, means: pd.DataFrame, differences: pd.Series[float]) -> Interval:
-    """The difference with its interval; NaN without a seed, without ends where no spread is known."""
+    """The difference with its interval: NaN without a seed, without ends if no spread is known."""
     mean, n = float(differences.mean()), len(differences)
     if hypothesis.spread == "pair":
         spread, share = pooled([(float(differences.std()), n)]), 1
@@ -85,7 +85,7 @@ def _interval(hypothesis: Hypothesis, means: pd.DataFrame, differences: pd.Serie
 
 
 def outcome(hypothesis: Hypothesis, dataset: str, interval: Interval) -> Outcome:
-    """The word on one data set."""
+    """The verdict on one data set."""
     difference, low, high = interval
     if math.isnan(difference):
         return "not run"

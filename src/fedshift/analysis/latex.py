@@ -1,8 +1,8 @@
 """LaTeX of an experiment's tables: booktabs rules, siunitx numbers.
 
-The best mean of a column is bold, the second underlined. A cell whose number of seeds is not the usual one
-says so, and marks are explained below the table. On demand the published value and the verdict on it are
-below ours.
+The best mean of a column is bold, the second best underlined. A cell with an unusual number of seeds shows
+that number, and marks are explained below the table. Optionally, the published value and the verdict on it
+are below ours.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ TEX = {
 def write(workspace: Workspace, collected: Collected, folder: Path, printed: bool = False) -> list[Path]:
     """Write each table of an experiment as <table>.tex; return the files.
 
-    printed: the published value and the verdict on it are below ours.
+    `printed`: add the published value and the verdict on it below ours.
     """
     written = []
     for name, table in judged(workspace, collected).items():
@@ -59,12 +59,15 @@ def write(workspace: Workspace, collected: Collected, folder: Path, printed: boo
 
 
 def text(collected: Collected, name: str, cells: pd.DataFrame, printed: bool = False) -> str:
-    """The experiment's table `name` (of `fedshift.analysis.cells.judged`), where `printed` with published
-    values and verdicts: a `table` environment for each block, so that none is longer than a page. It
-    needs the packages booktabs, siunitx and graphicx.
+    """The experiment's table `name` as one `table` environment per block, so that none is longer than a page.
+
+    It needs the packages booktabs, siunitx and graphicx.
+
+    `cells`: of `fedshift.analysis.cells.judged`.
+    `printed`: add published values and verdicts.
     """
     counts = cells.loc[cells["seeds"] > 0, "seeds"].mode()
-    usual = 0 if counts.empty else int(counts.iloc[0])  # seeds, of most finished cells
+    usual = 0 if counts.empty else int(counts.iloc[0])  # number of seeds of most finished cells
 
     def entry(cell: Mapping[Hashable, Any], form: Callable[[float], str]) -> tuple[str, ...]:
         own = _own(cell, form, usual)
@@ -94,12 +97,12 @@ def text(collected: Collected, name: str, cells: pd.DataFrame, printed: bool = F
 
 
 def escaped(text: str) -> str:
-    """Text with what LaTeX would take for commands."""
+    """Escape the characters that LaTeX would take for commands."""
     return "".join(TEX.get(character, character) for character in text)
 
 
 def _own(cell: Mapping[Hashable, Any], text: Callable[[float], str], usual: int) -> str:
-    """Our number with its emphasis, the number of seeds where it is unusual, and marks."""
+    """Our number with its emphasis, the number of seeds if it is unusual, and marks."""
     if cell["text"]:
         return escaped(f"{cell['text']}: {text(cell['mean'])}")
     number = _number(cell["mean"], cell["std"], text)
@@ -144,7 +147,7 @@ def _environment(title: str, block: Grid[tuple[str, ...]], below: Sequence[str],
 
 
 def _headings(columns: list[tuple[str, ...]]) -> list[str]:
-    """A line of headings for each level, with rules below what spans several columns."""
+    """One line of headings per level, with rules below headings that span several columns."""
     lines = []
     for level in headings(columns):
         heads = (rf"\multicolumn{{{n}}}{{c}}{{{escaped(text)}}}" for text, n in level)

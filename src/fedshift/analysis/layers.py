@@ -1,9 +1,8 @@
-"""The network of a run, by its shapes alone: its size, and its layers in the words of
-reference/architectures.yaml.
+"""The network of a run, by its shapes alone: its size, and its layers as in reference/architectures.yaml.
 
-A network is the list of its modules in order, each in the words of torch: `Conv2d(3, 64, 11, 4, 2)` has
-inputs, outputs, kernel, stride and padding. A printed layer is as many of them as the reference lists for it,
-so that a module too many or too few moves all that follow; what is left after the last layer belongs to it.
+A network is the list of its modules in order, each in torch's notation: `Conv2d(3, 64, 11, 4, 2)` has inputs,
+outputs, kernel, stride and padding. A published layer is as many modules as the reference lists for it, so
+one module too many or too few shifts all that follow. The modules after the last layer belong to it.
 """
 
 import functools
@@ -32,18 +31,21 @@ from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
 
 MEGA, MIB = 1e6, 2**20
-NORMALISED = 4  # operations for each number that batch normalisation passes, as thop counts
+NORMALISED = 4  # operations per value in batch normalisation, as thop counts
 
 
 def network(spec: RunSpec) -> nn.Module | None:
-    """The run's network on the meta device; None where only its images tell the classes."""
+    """The run's network on the meta device; None if the number of classes is only known from its images."""
     classes = len(get("datasets", spec.data.dataset).classes)
     with shapes_only():
         return spec.method.build().model(spec.model.build(classes, spec.data.input_px)) if classes else None
 
 
 def normalised(model: nn.Module, px: int) -> int:
-    """Numbers that batch normalisation passes in one image of `px`; `model` on the meta device."""
+    """The number of values that pass batch normalisation for one image of `px`.
+
+    `model`: on the meta device.
+    """
     passed: list[int] = []
 
     def count(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
@@ -60,7 +62,7 @@ def normalised(model: nn.Module, px: int) -> int:
 
 @functools.cache
 def counts(text: str) -> dict[str, float]:
-    """Of a spec, as JSON; NaN where only its images tell the classes."""
+    """The counted costs of a spec (JSON); NaN if the number of classes is only known from its images."""
     spec = RunSpec.model_validate_json(text)
     model, px = network(spec), spec.data.input_px
     if model is None:
@@ -75,33 +77,36 @@ def counts(text: str) -> dict[str, float]:
 
 
 class Piece(NamedTuple):
-    """A module in words, and how many parameters it has."""
+    """A module in words, and its number of parameters."""
 
     text: str
     parameters: int
 
 
 def layer(workspace: Workspace, paper: str, table: str, name: str, text: str) -> Piece:
-    """What a network of a run (its spec, JSON) has in the place of a printed layer; name: `<part>.<number>`,
-    as fedshift.experiments.column has it. Nothing where the table prints no such layer.
+    """The modules of a run's network (its spec, JSON) that correspond to a published layer.
+
+    Empty if the table has no such layer.
+
+    `name`: `<part>.<number>`, as in fedshift.experiments.column.
     """
     part, _, number = name.partition(".")
     bounds = [0, *itertools.accumulate(map(len, _printed(workspace, paper, table).values()))]
     if int(number) >= len(bounds):
         return Piece("", 0)
-    bounds[-1] = sys.maxsize  # what is left belongs to the last layer
+    bounds[-1] = sys.maxsize  # the remaining modules belong to the last layer
     pieces = _pieces(text, part)[bounds[int(number) - 1] : bounds[int(number)]]
     return Piece(", ".join(one.text for one in pieces), sum(one.parameters for one in pieces))
 
 
 def printed_layer(workspace: Workspace, paper: str, table: str, name: str) -> str:
-    """The layer as the reference has it; "" where the table prints no such layer."""
+    """The layer in the reference; "" if the table has no such layer."""
     return ", ".join(_printed(workspace, paper, table).get(name, ()))
 
 
 @functools.cache
 def _printed(workspace: Workspace, paper: str, table: str) -> dict[str, list[str]]:
-    """By layer its modules; nothing where the reference lists no such table."""
+    """The modules by layer; empty if the reference lists no such table."""
     papers: dict[str, dict[str, dict[str, list[str]]]] = read(workspace.reference / "architectures.yaml")
     return papers.get(paper, {}).get(table, {})
 
@@ -141,7 +146,7 @@ def _block(block: DSEBlock) -> Iterator[Piece]:
 
 
 def _hypernetwork(net: Hypernetwork, layout: Layout) -> Iterator[Piece]:
-    """Its shapes, with the activations that fedshift.methods.hfedf.hypernet has between hidden layers."""
+    """Its shapes, with the activations between hidden layers of fedshift.methods.hfedf.hypernet."""
     embedding, *hidden, head = [shape for shape in net.shapes if len(shape) > 1]
     yield Piece(f"Embedding({embedding[0]}, {embedding[1]})", math.prod(embedding))
     for place, shape in enumerate(hidden):
@@ -153,7 +158,7 @@ def _hypernetwork(net: Hypernetwork, layout: Layout) -> Iterator[Piece]:
 
 
 def _modules(module: nn.Module) -> Iterator[Piece]:
-    """A module's modules in order, those in words that are in WORDS; what computes nothing is left out."""
+    """The modules inside a module, in order: those in WORDS, without those that compute nothing."""
     words = next((words for kind, words in WORDS.items() if isinstance(module, kind)), None)
     if words is None and [*module.children()]:
         for child in module.children():
@@ -171,7 +176,7 @@ def _convolution(conv: nn.Conv2d) -> str:
 
 
 def _decomposed(block: DSEBlock) -> str:
-    """Of a convolution with kernel, stride and padding; G and dw as fedshift.methods.fdse.block has them."""
+    """A convolution with kernel, stride and padding; G and dw as in fedshift.methods.fdse.block."""
     layer, dw = block.dfe.conv, getattr(block.dse.conv, "kernel_size", (0,))[0]
     if isinstance(layer, nn.Conv2d):
         features, inputs = layer.out_channels, layer.in_channels

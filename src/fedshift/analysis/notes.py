@@ -1,4 +1,4 @@
-"""Notes below a table: what its numbers are, and where runs that stand side by side differ."""
+"""Notes below a table: how to read its numbers, and differences between the runs that it compares."""
 
 from __future__ import annotations
 
@@ -57,8 +57,9 @@ BN = {"averaged": "averaged like weights", "local": "local to each client", "non
 
 
 def notes(collected: Collected) -> list[str]:
-    """Sentences that a reader needs to judge the tables of an experiment: how runs were made and read, then
-    its own notes.
+    """The notes that a reader needs to judge the tables of an experiment.
+
+    First how the numbers were read and the runs were made, then the experiment's own notes.
     """
     finished = collected.runs[collected.runs["state"] == "finished"]
     lines = [*_of_tables(collected, finished)]
@@ -151,7 +152,7 @@ def _of_runs(collected: Collected, finished: pd.DataFrame) -> Iterator[str]:
 
 
 def _first(words: list[str], separator: str = ", ") -> str:
-    """The first few words of many, and how many more there are."""
+    """The first few of many words, and the number of others."""
     more = f"{separator}and {len(words) - FEW} more" if len(words) > FEW else ""
     return separator.join(words[:FEW]) + more
 
@@ -165,7 +166,7 @@ def _by_method(runs: pd.DataFrame, what: pd.Series[str]) -> str:
 
 
 def archived_note(runs: pd.DataFrame) -> list[str]:
-    """What is said below tables of finished runs that are archived: how many, and of which machines."""
+    """The note below tables with archived runs: how many, and from which machines."""
     archived = runs[runs["source"] == ARCHIVE]
     if archived.empty:
         return []
@@ -186,7 +187,7 @@ def unfinished_note(collected: Collected) -> list[str]:
 
 
 def changed_note(runs: pd.DataFrame) -> list[str]:
-    """Which finished runs another version of their method's or model's file trained."""
+    """The finished runs that were trained by another version of their method's or model's file."""
     changed = runs[(runs["code"] != "") & (runs["code"] != runs["installed"])]
     if changed.empty:
         return []
@@ -198,6 +199,6 @@ def changed_note(runs: pd.DataFrame) -> list[str]:
 
 
 def urgent(collected: Collected) -> list[str]:
-    """The notes that a terminal shows unasked."""
+    """The notes that are always shown in a terminal."""
     runs = collected.runs[(collected.runs["state"] == "finished") & collected.runs["adaptation"].isna()]
     return [*unfinished_note(collected), *archived_note(runs), *changed_note(runs)]

@@ -1,5 +1,6 @@
-"""The tables of an experiment as pages: the long table of cells laid out as methods by columns, headings,
-numbers as text, footnotes; Markdown, CSV, and the templates of HTML pages.
+"""The tables of an experiment as pages in Markdown and CSV, with the templates of HTML pages.
+
+The long table of cells is laid out as methods by columns, with headings, numbers as text and footnotes.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ from fedshift.experiments.column import (
 )
 from fedshift.experiments.schema import METRIC
 
-FINER = 2  # digits more of what is no percentage, such as a loss
+FINER = 2  # more digits for values that are not percentages, such as a loss
 DIGITS = 3  # of costs
 
 
 def heading(text: str) -> str:
-    """What tables call a column: "ood", "gain in ood", "M parameters", "rounds to ood 60", "local.lr"."""
+    """The heading of a column: "ood", "gain in ood", "M parameters", "rounds to ood 60", "local.lr"."""
     kind, name, relative = column(text)
     if kind == "quantity":
         metric, how = quantity(name)
@@ -57,14 +58,14 @@ def heading(text: str) -> str:
 
 
 def in_percent(text: str) -> bool:
-    """Whether a column holds percentages, or differences of them."""
+    """Whether a column has percentages, or differences of percentages."""
     own = column(text)
     fraction = own.kind == "quantity" and get("metrics", quantity(own.name).metric).percent
     return bool(fraction and own.relative != "ratio")
 
 
 def form(text: str, digits: int) -> Callable[[float], str]:
-    """How numbers of a column are written; digits: those of percentages in the table."""
+    """The format of a column's numbers; `digits`: those of percentages in the table."""
     own = column(text)
     if own.kind == "setting":
         return "{:g}".format
@@ -75,7 +76,7 @@ def form(text: str, digits: int) -> Callable[[float], str]:
 
 
 FEWER = "†"  # next to a mean over fewer values than its neighbours'
-REMARK = "‡"  # next to a published number that is not taken as it is
+REMARK = "‡"  # next to a published number that is not taken at face value
 CLIENTS = "¶"  # next to a value of fewer clients than take part
 MARK = "§"  # next to a mean of which a run or more are archived
 MARKS = FEWER + REMARK + CLIENTS + MARK
@@ -90,8 +91,9 @@ FOOTNOTES = {
 
 
 def footnotes(tables: Sequence[pd.DataFrame]) -> list[str]:
-    """A sentence for each kind of remark in the tables of `fedshift.analysis.tables.cells`; each reason comes
-    once: "a (method, method); b", without the methods where these are all of the tables.
+    """A sentence for each kind of remark in the tables of `fedshift.analysis.tables.cells`.
+
+    Each reason appears once: "a (method, method); b". The methods are left out if they are all of the tables.
     """
     every, lines = {str(method) for table in tables for method in table["method"]}, []
     for name, sentence in FOOTNOTES.items():
@@ -115,8 +117,14 @@ PLAIN = ("target", "data.dataset")  # axes whose values need no word before them
 
 @dataclass(frozen=True)
 class Entry:
-    """The texts of one cell: ours, the published value, ours minus it with its interval, and the verdict; or
-    the value of another experiment; "" where there is none. best: whether ours is the best of its column.
+    """The texts of one cell; "" where there is none.
+
+    `ours`: our value.
+    `paper`: the published value.
+    `difference`: ours minus the published value, with its interval.
+    `verdict`: on the difference.
+    `orientation`: the published value of another experiment.
+    `best`: whether ours is the best of its column.
     """
 
     ours: str
@@ -129,8 +137,10 @@ class Entry:
 
 @dataclass(frozen=True)
 class Grid(Generic[T]):
-    """A block of a table: `columns` holds one tuple of headings per column, `rows` a method's entries in that
-    order.
+    """A block of a table.
+
+    `columns`: one tuple of headings per column.
+    `rows`: a method's entries in the order of `columns`.
     """
 
     caption: str
@@ -143,16 +153,15 @@ BEST, SECOND = 1, 2
 
 
 def ranks(cells: pd.DataFrame) -> pd.Series[int]:
-    """BEST, SECOND or 0 for each of the cells of a table, by its mean among the rows of its
-    column.
+    """BEST, SECOND or 0 for each cell of a table, by its mean among the rows of its column.
 
-    Only means over as many seeds as planned, and over as many values as their neighbours', are ranked; equal
-    ones, to nine digits, share a rank. A column of fewer than two such means has no ranks, nor has
-    one of costs or settings, or of what is relative to another row: gains are that row's, not their own.
+    Only means over all planned seeds, and over as many values as their neighbours', are ranked. Means that
+    agree to nine digits share a rank. A column with fewer than two such means has no ranks. Nor have columns
+    of costs, of settings, or relative to another row, as a gain belongs to that row.
     """
     axes = list(cells.columns[1 : list(cells.columns).index("mean")])
     whole = (cells["seeds"] > 0) & (cells["seeds"] == cells["planned"]) & (cells["fewer"] == "")
-    signs = {}  # 1 where more is better, -1 where less is; 0 for what is neither
+    signs = {}  # 1 if higher is better, -1 if lower is; 0 if neither
     for name in cells["metric"].astype(str).unique():
         of = column(name)
         ranked = of.kind == "quantity" and not of.relative
@@ -165,7 +174,7 @@ def ranks(cells: pd.DataFrame) -> pd.Series[int]:
 
 
 def blocks(tables: Iterable[tuple[str, pd.DataFrame]]) -> list[Block]:
-    """Titles and cells, laid out for the pages."""
+    """Titles and cells, laid out for pages."""
     ranked = ((title, cells.assign(rank=ranks(cells))) for title, cells in tables)
     return [(title, laid_out(cells, _entry, Entry(""))) for title, cells in ranked]
 
@@ -173,9 +182,11 @@ def blocks(tables: Iterable[tuple[str, pd.DataFrame]]) -> list[Block]:
 def laid_out(
     cells: pd.DataFrame, entry: Callable[[Mapping[Hashable, Any], Callable[[float], str]], T], nothing: T
 ) -> list[Grid[T]]:
-    """One grid per value of the first axis where columns have several axes, else one in all. What stands in a
-    place is `entry` of the cell and of how its numbers are written (percentages with two decimals where the
-    paper has two), `nothing` without a cell.
+    """One grid per value of the first axis if there are several column axes, otherwise a single grid.
+
+    `entry`: makes the content of a place from the cell and the format of its numbers. Percentages have two
+        decimals if the paper has two.
+    `nothing`: the content of a place without a cell.
     """
     axes = list(cells.columns[1 : list(cells.columns).index("mean")])
     percent = cells.loc[cells["metric"].astype(str).map(in_percent), ["published", "orientation"]]
@@ -204,7 +215,7 @@ def _heading(axis: str, value: object) -> str:
 
 
 def _entry(cell: Mapping[Hashable, Any], text: Callable[[float], str]) -> Entry:
-    """A cell in words: ours, the paper's, their difference, and what is for orientation only."""
+    """A cell in words: ours, the paper's, their difference, and values for orientation only."""
     ours = _spread(cell["mean"], cell["std"], text) or MISSING
     if cell["text"]:
         return Entry(f"{cell['text']}: {ours}", cell["published_text"], verdict=cell["verdict"])
@@ -224,7 +235,7 @@ def _entry(cell: Mapping[Hashable, Any], text: Callable[[float], str]) -> Entry:
 
 
 def _signed(text: str) -> str:
-    """With its sign, and none of a zero's: "+0.3", "+0.0"."""
+    """Text with its sign, and "+" for zero: "+0.3", "+0.0"."""
     return text if float(text) < 0 else f"+{text.removeprefix('-')}"
 
 
@@ -246,7 +257,7 @@ CLAIM: Line = (
 
 @functools.cache
 def template(name: str) -> jinja2.Template:
-    """A template of `templates/`; what it fills in is escaped."""
+    """A template of `templates/`; inserted values are escaped."""
     loader = jinja2.PackageLoader("fedshift.analysis")
     environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.globals |= {"split": _split, "headings": headings, "number": number}
@@ -256,14 +267,14 @@ def template(name: str) -> jinja2.Template:
 
 
 def csv(table: pd.DataFrame) -> str:
-    """The rows of a table, numbers to four digits; without the column `clients` where nothing is in it."""
+    """The rows of a table, numbers to four digits; without the column `clients` if it is empty."""
     if "clients" in table and table["clients"].eq("").all():
         table = table.drop(columns="clients")
     return str(table.to_csv(index=False, float_format="%.4f"))
 
 
 def number(value: float) -> str:
-    """Three digits or so, thousands set apart; a dash for what was not measured."""
+    """About three digits, with thousands separated; a dash for an absent value."""
     if value is None or value != value:
         return "–"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
@@ -278,8 +289,10 @@ def markdown(
     claims: Sequence[Line] = (),
     groups: Sequence[Line] = (),
 ) -> str:
-    """Tables under their titles; a method that the paper prints has three further lines, the published
-    values, the differences and the verdicts, or one, the values printed for another experiment.
+    """Tables under their titles, with verdicts, comparisons and notes below.
+
+    A method with published values has three more lines: the published values, the differences and the
+    verdicts. With values of another experiment it has one more line.
     """
     parts = [f"# {title}"] if title else []
     for name, grids_of in tables:
@@ -296,8 +309,9 @@ def markdown(
 
 
 def terminal(tables: Sequence[Block], width: int) -> str:
-    """The tables as plain text of at most `width` columns. Methods and columns without a result of ours are
-    left out; a wide table is continued below itself.
+    """The tables as plain text of at most `width` columns.
+
+    Methods and columns without a result of ours are left out. A wide table is continued below itself.
     """
     parts, absent = [], dict[str, None]()
     for title, grids in tables:
@@ -344,7 +358,7 @@ def _split(block: Grid[Entry]) -> list[list[tuple[str, list[Entry]]]]:
 
 
 def headings(columns: list[tuple[str, ...]]) -> list[list[tuple[str, int]]]:
-    """Per level of the columns' headings: each text with the number of columns that it spans."""
+    """For each level of the columns' headings, each text with the number of columns that it spans."""
     levels = []
     for depth in range(1, len(columns[0])):
         groups = itertools.groupby(column[:depth] for column in columns)
@@ -357,7 +371,7 @@ BELOW = {"paper": "paper", "difference": "paper", "verdict": "verdict", "orienta
 
 
 def _table(block: Grid[Entry]) -> list[list[str]]:
-    """A grid as lines of text: headings, then of each method ours, the published value, their difference."""
+    """A grid as lines of text: headings, then each method's values, published values and differences."""
     lines = [["method", *(" ".join(column) for column in block.columns)]]
     for method, entries in block.rows:
         lines.append([method, *(entry.ours for entry in entries)])
@@ -376,6 +390,6 @@ def _lines(block: Grid[Entry]) -> str:
 
 
 def piped(lines: Sequence[Sequence[str]], rule: Sequence[str]) -> str:
-    """Lines of text as a table of Markdown; the first has the headings, `rule` stands below it."""
+    """Lines of text as a Markdown table: the first has the headings, and `rule` follows it."""
     escaped = [[cell.replace("|", "\\|") for cell in line] for line in lines]
     return "\n".join(f"| {' | '.join(line)} |" for line in [escaped[0], rule, *escaped[1:]])

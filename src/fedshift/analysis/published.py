@@ -1,16 +1,15 @@
-"""The papers' numbers (reference/published.csv): which belong to a cell of a table, in its unit, and whether
-they may stand beside its runs, derived from what both were trained with.
+"""The papers' numbers (reference/published.csv): the number of each cell, and whether it may be compared.
 
-A printed row names its paper, data set, network, protocol, partition, method and variant;
-reference/published.yaml says which protocol of reference/protocols that is and what the row sets itself. So
-it resolves to a spec. Every field in which a run differs from it is a reason why the two are of different
-experiments, but for
+A published row has a paper, data set, network, protocol, partition, method and variant. It resolves to a
+spec: the file reference/published.yaml specifies its protocol (of reference/protocols) and the settings of
+the row itself. Each field in which a run differs from it is a reason why the two are different experiments.
+Exceptions:
 
-- the seed, how often a run is evaluated, and which weights it keeps;
+- the seed, how often a run is evaluated, and which weights it saves;
 - fp32 and tf32, which are one class of precision;
 - a hyper-parameter that the paper searched, at another value of its grid (`grid` in
   reference/protocols/<protocol>.yaml and reference/presets/<method>.yaml);
-- of pooled training (one model on all data): who holds what, who takes part, with what weight.
+- for pooled training (one model on all data): which client holds which images, who participates, and weights.
 """
 
 import functools
@@ -47,7 +46,7 @@ LAYER = "architecture"
 COPIED = "hp:"  # beginning of a setting's metric_id
 # Column -> metric_ids, the first of which counts. Of a quantity that is not here: acc_<its name>.
 NAMES = {
-    "ood": ("acc_ood", "acc_target"),  # papers that print one domain at a time have no word for it
+    "ood": ("acc_ood", "acc_target"),  # papers with one domain at a time have no name for it
     "gain.id": ("rel_acc_id",),
     "gain.ood": ("rel_acc_ood",),
     "cost.parameters": ("params_1e7",),
@@ -65,11 +64,11 @@ NAMES = {
     "setting.method.params.tau": ("hp:mask_threshold",),
     "setting.method.params.eta": ("hp:server_step_size",),
 }
-# metric_id -> what a printed number is multiplied by to be in our unit: FDSE prints 1e7 parameters, and 1e10
-# multiply-adds of a batch of 50.
+# metric_id -> factor from a published number to our unit: FDSE has 1e7 parameters and 1e10 multiply-adds of a
+# batch of 50.
 UNITS = {"params_1e7": 10.0, "macs_1e10": 1e4 / 50}
 # Beginning of a metric_id -> rule: "points", a margin in percentage points; "percent", one in percent of the
-# printed number; "exact", to the last printed digit.
+# published number; "exact", to the last published digit.
 RULES: dict[str, JudgedBy] = {
     "acc_": "points",
     "rel_acc_": "points",
@@ -80,35 +79,35 @@ RULES: dict[str, JudgedBy] = {
     COPIED: "exact",
     LAYER: "exact",
 }
-DECLARED = (COPIED, LAYER)  # what is compared is the declaration itself
+DECLARED = (COPIED, LAYER)  # the specification itself is compared
 
 
 def ids(text: str) -> tuple[str, ...]:
-    """The metric_ids under which a column may be printed."""
+    """The metric_ids under which a column may be published."""
     if column(text).kind == "layer":
         return (LAYER,)
     return NAMES.get(text, (f"acc_{text}",))
 
 
 def judged_by(metric_id: str) -> JudgedBy:
-    """By which rule a printed number is judged."""
+    """The rule by which a published number is judged."""
     return next(rule for start, rule in RULES.items() if metric_id.startswith(start))
 
 
-# The meaning of a printed +- that is no standard deviation over seeds; the notes of hFedF's protocol explain
-# hFedF's.
+# The meaning of a published +- that is not a standard deviation over seeds. For hFedF's, see the notes of its
+# protocol.
 SPREADS = {
     "ci95": "the published ± is the half-width of a 95% interval of {n} runs; shown is its standard "
     "deviation, half-width times sqrt({n}) over Student's t",
     "unstated_in_brackets": "the paper prints the number after ± in brackets and does not say what it is",
 }
 
-# Kinds of printed numbers that something speaks against, and nothing says what is right.
+# Kinds of published numbers that are probably wrong, with unknown correct value.
 DOUBTED = ("label_suspect", "copy_suspect", "avg_disagrees_with_cells")
 
 
 class Row(NamedTuple):
-    """What reference/published.csv says of an experiment, but for its held-out domain, by its columns."""
+    """The columns of reference/published.csv that identify an experiment, except its held-out domain."""
 
     paper: str
     ds_id: str
@@ -121,13 +120,18 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Published:
-    """A printed number in the unit of our tables (accuracies: percent), a row of reference/published.csv.
+    """A published number (a row of reference/published.csv) in the unit of our tables; accuracies in percent.
 
-    value: as printed; std: the printed spread, as a standard deviation; kind: what the reference takes the
-    spread for ("" for none); n: over how many seeds, in its words; judged: what it takes the value for (NaN
-    for a slip whose right value is unknown); remark, spread: what a reader must know of the value and of
-    the spread, "" for nothing; row, target: which experiment it is of ("mean": all held-out domains of the
-    paper); uid: its row_uid; name: its metric_id; half: half of its last digit, 0 of a setting.
+    `value`: the number in the paper.
+    `std`: its published spread, as a standard deviation.
+    `kind`: the kind of spread according to the reference, "" for none.
+    `n`: the number of seeds, in words of the reference.
+    `judged`: the value that the reference takes as correct; NaN for a misprint with unknown correct value.
+    `remark`, `spread`: what a reader must know of the value and of its spread, "" for nothing.
+    `row`, `target`: the experiment it belongs to. "mean": all held-out domains of the paper.
+    `uid`: its row_uid.
+    `name`: its metric_id.
+    `half`: half of its last digit, 0 for a setting.
     """
 
     value: float
@@ -147,10 +151,10 @@ class Published:
 def find(
     workspace: Workspace, experiment: Experiment, method: str, values: Mapping[str, Any], metric: str
 ) -> Published | None:
-    """The printed `metric` of a method at the axis `values`, or None where the paper prints none.
+    """The published `metric` of a method at the axis `values`; None where the paper has none.
 
-    The experiment's `published` gives the run_key's template; an average over targets is printed under the
-    target "mean".
+    The experiment's `published` has the template of the run_key. An average over targets has the target
+    "mean".
     """
     printed = _printed(workspace)
     return next(filter(None, map(printed.get, keys(experiment, method, values, metric))), None)
@@ -159,8 +163,9 @@ def find(
 def keys(
     experiment: Experiment, method: str, values: Mapping[str, Any], metric: str
 ) -> Iterator[tuple[str, str]]:
-    """Where the number of a cell would stand in reference/published.csv: run_key and metric_id, the first of
-    which counts.
+    """The keys (run_key, metric_id) that a cell's number may have in reference/published.csv.
+
+    The first key with a number counts.
     """
     named = {axis: "mean" if value == AVERAGE else value for axis, value in values.items()}
     named = {"target": "mean", **named, "method": method}
@@ -169,7 +174,7 @@ def keys(
         named["layer"] = f"layer{own.name.partition('.')[2]}"
     for template in experiment.templates(method):
         if not {*FIELD.findall(template)} <= {*named}:
-            continue  # The cell is an average over an axis that the paper keeps apart.
+            continue  # The cell is an average over an axis over which the paper does not average.
         key = FIELD.sub(lambda field: str(named[field[1]]), template)
         yield from ((key, name) for name in ids(metric))
 
@@ -182,7 +187,7 @@ def scaled(
     metric: str,
     printed: Published,
 ) -> Published:
-    """A printed number as the cell has it: where that is a ratio, over the one of the row `against`."""
+    """A published number in the unit of its cell: for a ratio, divided by the number of the row `against`."""
     if column(metric).relative != "ratio":
         return printed
     base = find(workspace, experiment, table.against, values, metric)
@@ -193,7 +198,7 @@ def scaled(
 
 @functools.cache
 def targets(workspace: Workspace, paper: str, dataset: str) -> frozenset[str]:
-    """The held-out domains that a paper averages over on a data set: those with a number of their own."""
+    """The held-out domains that a paper averages over on a data set, that is, those with separate numbers."""
     every = _printed(workspace).values()
     return frozenset(
         printed.target
@@ -204,22 +209,20 @@ def targets(workspace: Workspace, paper: str, dataset: str) -> frozenset[str]:
 
 @functools.cache
 def data_sets(workspace: Workspace) -> dict[str, str]:
-    """What papers call a data set -> its name here."""
+    """The papers' names of data sets -> their names here."""
     return {row["dataset"]: row["ds_id"] for row in rows(workspace) if row["dataset"] and row["ds_id"]}
 
 
 @functools.cache
 def by_uid(workspace: Workspace) -> dict[str, Published]:
-    """Every printed number, and printed layer, by its row_uid; those that a paper prints again in another
-    table too.
-    """
+    """Every published number and layer, by row_uid, including those that a paper repeats in another table."""
     every = rows(workspace)
     return {row["row_uid"]: _row(row) for row in every if row["mean"] or row["metric_id"] == LAYER}
 
 
 @functools.cache
 def _printed(workspace: Workspace) -> dict[tuple[str, str], Published]:
-    """The first of each number, by run_key and metric_id."""
+    """The first occurrence of each number, by run_key and metric_id."""
     known = by_uid(workspace)
     first = [row for row in rows(workspace) if not row["same_as"] and row["row_uid"] in known]
     return {(row["run_key"], row["metric_id"]): known[row["row_uid"]] for row in first}
@@ -227,12 +230,12 @@ def _printed(workspace: Workspace) -> dict[tuple[str, str], Published]:
 
 @functools.cache
 def rows(workspace: Workspace) -> list[dict[str, str]]:
-    """All rows of reference/published.csv as text, those that are lost in our copy too."""
+    """All rows of reference/published.csv as text, including those that are lost in our copy."""
     return read_rows(workspace.reference / "published.csv")
 
 
 def _row(row: dict[str, str]) -> Published:
-    """A line of reference/published.csv, in the units that tables show."""
+    """A line of reference/published.csv, in the units of tables."""
     name, n, std = row["metric_id"], row["n_seeds"], float(row["std"] or "nan")
     unit, kind = UNITS.get(name, 1.0), "" if math.isnan(std) else row["spread_kind"]
     if kind == "ci95":  # of half-width 1 the standard deviation is sqrt(n) / t
@@ -240,7 +243,7 @@ def _row(row: dict[str, str]) -> Published:
 
         std *= float(math.sqrt(int(n)) / stdtrit(int(n) - 1, 0.975))
     text, remark = row["mean"] or "nan", ""
-    # A searched value is taken as it is printed; the reference judges numbers that runs measured.
+    # A searched value is taken as published; the reference judges measured numbers only.
     mean, judged, half = float(text), float(row["value_judge"] or "nan"), 0.0
     if name.startswith(DECLARED):
         judged = float(row["value_judge"] or text)
@@ -276,8 +279,12 @@ NO_TARGET = ("personal_all_clients", "cost")  # protocols of the reference that 
 
 
 class Setting(Closed):
-    """What a row was trained with: a protocol, what differs from it, presets by method, an adaptation before
-    the test; over: dotted key -> the values over which the row is a mean.
+    """The settings of a published row's training.
+
+    `protocol`, `spec`: its protocol, and the settings that differ from it.
+    `presets`: by method.
+    `adapt`: an adaptation before the test.
+    `over`: dotted key -> the values over which the row is a mean.
     """
 
     protocol: str = ""
@@ -288,8 +295,11 @@ class Setting(Closed):
 
 
 class Margin(Closed):
-    """The widest interval, on either side, that still tells that a number of ours is a paper's: in percentage
-    points by data set, and in percent of a time over another's; why these.
+    """The widest interval, on either side, at which our number still counts as consistent with a paper's.
+
+    `points`: in percentage points, by data set.
+    `percent`: in percent, for a time relative to another's.
+    `why`: the reason for these values.
     """
 
     points: dict[str, float]
@@ -297,13 +307,14 @@ class Margin(Closed):
     why: str
 
     def of(self, dataset: str) -> float:
-        """In points; of what is of no data set, or of several, the widest."""
+        """The margin in points on a data set; the widest one for numbers of no or several data sets."""
         return self.points.get(dataset, max(self.points.values()))
 
 
 class Settings(Closed):
-    """reference/published.yaml: by paper; by paper and protocol/partition; by printed network; by method and
-    variant.
+    """reference/published.yaml, in four parts.
+
+    They are by paper; by paper and protocol/partition; by network in the paper; and by method and variant.
     """
 
     margins: dict[str, Margin]
@@ -314,7 +325,7 @@ class Settings(Closed):
 
 @functools.cache
 def setting(workspace: Workspace, row: Row) -> Setting | None:
-    """All that the row sets over its protocol on its data set; None where that is not written down."""
+    """All settings of a row in addition to its protocol's on its data set; None if they are not declared."""
     known = _known(workspace)
     base = known.protocols.get(row.paper, {}).get(f"{row.protocol}/{row.partition}")
     variants = {"default": Setting(), **known.variants.get(row.algo, {})}
@@ -328,9 +339,7 @@ def setting(workspace: Workspace, row: Row) -> Setting | None:
 
 @functools.cache
 def resolved(workspace: Workspace, row: Row) -> RunSpec:
-    """The spec of a row, whose setting must be known; of the domains that it holds out by turns, the
-    first.
-    """
+    """The spec of a row with declared settings; of several held-out domains, the first."""
     known = setting(workspace, row)
     assert known is not None
     target = None if row.protocol in NO_TARGET else min(targets(workspace, row.paper, row.ds_id))
@@ -348,7 +357,7 @@ def resolved(workspace: Workspace, row: Row) -> RunSpec:
 
 
 def margin(workspace: Workspace, paper: str) -> Margin:
-    """The declared margin of a paper. Raises FedshiftError where none is."""
+    """The declared margin of a paper. Raises FedshiftError if it has none."""
     margins = _known(workspace).margins
     if paper not in margins:
         raise unknown("reference/published.yaml: margins", "paper", paper, margins)
@@ -370,11 +379,12 @@ Difference = tuple[str, str, str]  # dotted key, ours, theirs
 def differences(
     workspace: Workspace, own_protocol: Protocol, printed: Published, runs: pd.DataFrame
 ) -> list[str]:
-    """Each setting in which the runs of a cell differ from a printed row ("federation.rounds 10, paper 500");
-    none: they are comparable.
+    """Each setting in which the runs of a cell differ from a published row.
 
-    runs: rows of Collected.runs, of which `spec` and `adaptation` are read; own_protocol: the one
-        whose rule chose the round.
+    An example is "federation.rounds 10, paper 500". Empty if they are comparable.
+
+    `own_protocol`: the protocol whose rule chose the round.
+    `runs`: rows of Collected.runs, with `spec` and `adaptation`.
     """
     wanted = setting(workspace, printed.row)
     if wanted is None:
@@ -390,7 +400,7 @@ def differences(
     adapted = dict.fromkeys(json.loads(text)["task"]["evaluation"] if text else "" for text in tasks)
     if adapted.keys() != {wanted.adapt}:
         reasons.append(f"adapted by {', '.join(adapted) or 'nothing'}, paper {wanted.adapt or 'nothing'}")
-    # An average must be over the domains that the paper averages over, a domain must be that domain.
+    # An average must be over the paper's domains, a single domain must be the paper's.
     held_out = [flat(text)["data.target"] for text in specs]
     if any(isinstance(target, list) for target in held_out):
         reasons.append("two domains held out, paper one")
@@ -415,7 +425,7 @@ def differences(
 def compare(
     ours: RunSpec, theirs: RunSpec, free: Iterable[str] = FREE, grid: Mapping[str, Space] | None = None
 ) -> Iterator[Difference]:
-    """Where two resolved specs differ; keys in or below `free` may, and those of a grid within it."""
+    """The differences between two resolved specs, except in keys at or below `free`, and within a `grid`."""
     left, right = (flat(spec.model_dump_json()) for spec in (ours, theirs))
     # Parameters of another method, or of another change of the partition, need no line each.
     others = [
@@ -439,7 +449,7 @@ def compare(
 @functools.lru_cache(4096)
 def _of_run(workspace: Workspace, row: Row, text: str) -> list[Difference]:
     ours = RunSpec.model_validate_json(text)
-    row = row if row.ds_id else row._replace(ds_id=ours.data.dataset)  # of no data set: of any
+    row = row if row.ds_id else row._replace(ds_id=ours.data.dataset)  # without a data set: any
     if ours.data.dataset != row.ds_id:
         return [("data.dataset", ours.data.dataset, row.ds_id)]
     known = setting(workspace, row)
@@ -458,8 +468,9 @@ def _without_seed(text: str) -> str:
 
 @functools.lru_cache(8192)
 def flat(text: str) -> dict[str, Any]:
-    """A spec (JSON) by dotted key, with the default of every parameter that it does not set, and `modify`:
-    the names of the changes of its partition.
+    """A spec (JSON) by dotted key, with the default of every parameter that it does not set.
+
+    `modify` has the names of the changes of its partition.
     """
     values = complete(RunSpec.model_validate_json(text)).model_dump(mode="json")
     values["modify"] = ", ".join(values["partition"]["modify"]) or "none"
@@ -481,17 +492,19 @@ def printed_cell(
     place: tuple[str, dict[str, Any], str],
     runs_of: Callable[[str], pd.DataFrame],
 ) -> tuple[Published | None, list[str]]:
-    """The number, None where the paper prints none, and each setting in which the cell's runs are not its.
+    """The published number of a cell and each setting in which the cell's runs differ from its experiment.
 
-    place: row, values on the axes (AVERAGE: over targets) and metric; runs_of: the runs of a row in the same
-    column, as `differences` has them. What a declaration says itself is compared whatever else is declared.
+    The number is None if the paper has none. A declared setting is always comparable.
+
+    `place`: row, values on the axes (AVERAGE: over targets) and metric.
+    `runs_of`: returns the runs of a row in the same column, as for `differences`.
     """
     row, values, metric = place
     relative, printed = column(metric).relative, find(workspace, experiment, row, values, metric)
     if printed is None or printed.name.startswith(DECLARED):
         return printed, []
     differs = differences(workspace, protocol, printed, runs_of(row))
-    if relative == "gain":  # of the paper's method as it is over what the row is of
+    if relative == "gain":  # of the paper's unchanged method over the row's
         of = replace(printed, row=printed.row._replace(variant="default"))
         differs += differences(workspace, protocol, of, runs_of(table.against))
     if relative == "ratio":

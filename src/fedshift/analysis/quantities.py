@@ -1,18 +1,21 @@
-"""From records to the numbers of a table: a metric on every evaluated set of an experiment's runs, read from
-records or computed from statistics; how its values on the clients of a run, after a round, become one number;
-and which round a table shows.
+"""Quantities: from records to the numbers of a table.
+
+A metric is read from records, or computed from statistics, on every evaluated set of an experiment's runs.
+Its values on the clients of a run, after a round, are aggregated to one number, and a rule chooses the round.
 
 With clients k = 0..N-1, their training sizes n_k and values a_k (on the test split; on validation where the
 partition declares no test part):
 
-- id = avg = mean of a_k, the second by FDSE's name; all = sum n_k a_k / sum n_k; worst: the worst a_k; std:
-  their standard deviation (n)
+- id = avg: the mean of a_k (`avg` is FDSE's name)
+- all: sum n_k a_k / sum n_k
+- worst: the worst a_k
+- std: the standard deviation of a_k (divided by n)
 - pooled: the metric of all these samples as one set
-- ood: the value on the held-out domain, the mean over models where a method has several for an unseen domain
+- ood: the value on the held-out domain, the mean over models where a method has several for it
 
-Rounds are chosen by `val`, all on the validation split, and by `held_out`, the value on a second held-out
-domain. A client without such an image, or whose value is not defined (NaN), is left out; `clients` counts the
-others. Fractions are in percent. Names of quantities: fedshift.experiments.column.
+Rounds are chosen by `val`, which is `all` on the validation split, or by `held_out`, the value on a second
+held-out domain. Clients without such images, or with an undefined value (NaN), are left out; `clients` counts
+the others. Fractions are in percent. Names of quantities: fedshift.experiments.column.
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ from fedshift.federation.records import KEYS, own_split, reported, union
 
 PLACE = "place in runs"  # no axis has a blank in its name
 ROUND = [PLACE, "round"]
-SETS = 1 << 15  # at a time: their statistics take a hundred times as much as a record
+SETS = 1 << 15  # at a time: statistics of a set take a hundred times the memory of a record
 CLIENTS = "clients"
 Values = pd.DataFrame  # one row a round, model and set: keys, split, own_split, client, train, n, value
 
@@ -46,13 +49,13 @@ Values = pd.DataFrame  # one row a round, model and set: keys, split, own_split,
 def reported_values(
     collected: Collected, metric: type[Metric], pooled: bool = False
 ) -> Iterator[pd.DataFrame]:
-    """One row per run, round, model and set that tables look at: PLACE, round, client, split, own_split,
-    train, n, value; pooled: of a computed metric one row per run and round, of all clients' own samples as
-    one set.
+    """One row per run, round, model and evaluated set that tables use.
 
-    On clients these are of the model and at the stage that a run declares for tables; on held-out domains all
-    are kept: no client trained there, so a method has one way only to make models for it. Runs that recorded
-    no statistics have no rows of a computed metric.
+    The columns are PLACE, round, client, split, own_split, train, n and value. Values on clients are of the
+    model and stage that the run declares for tables. Values on held-out domains are of all models, as no
+    client trained there. Runs without statistics have no rows for a computed metric.
+
+    `pooled`: for a computed metric, one row per run and round, with all clients' own samples as one set.
     """
     if metric.recorded:
         for places, table in _parts(collected, collected.path, [*KEYS, "metric", "n", "value"]):
@@ -75,9 +78,7 @@ def reported_values(
 def reported_sets(
     collected: Collected, read: Sequence[str]
 ) -> Iterator[tuple[pd.DataFrame, dict[str, Array]]]:
-    """The reported sets, and these statistics of them, with `n`; all sets of a part have the same number of
-    classes.
-    """
+    """The reported sets with the statistics `read` and `n`, in parts with the same number of classes."""
     names = list(dict.fromkeys([*read, "n"]))
     for places, table in _parts(collected, collected.statistics, [*KEYS, *names], SETS):
         classes = pc.list_value_length(table["n"]).to_numpy()
@@ -93,7 +94,7 @@ def reported_sets(
 def _parts(
     collected: Collected, path: Path, columns: list[str], rows: int = ROWS_A_GROUP
 ) -> Iterator[tuple[NDArray[np.int64], pa.Table]]:
-    """Rows of finished runs, and the place of each row's run."""
+    """Rows of finished runs, in parts, with the place of each row's run."""
     keys = collected.keys
     for starts, table in whole_runs(path, keys, [*keys, *columns], rows):
         owners = zip(*(table[key].take(starts).to_pylist() for key in keys), strict=True)
@@ -103,7 +104,7 @@ def _parts(
 
 
 def _reported(collected: Collected, records: pd.DataFrame) -> pd.DataFrame:
-    """The rows of `records` that tables look at, with the clients' `train` sizes and own split."""
+    """The rows of `records` that tables use, with the clients' `train` sizes and own split."""
     runs = collected.runs.loc[records[PLACE].unique(), ["stage", "evaluates", "clients", "spec"]]
     stage, model = (records[PLACE].map(runs[name]) for name in ("stage", "evaluates"))
     declared = (records["stage"] == stage) & (records["model"] == model)
@@ -115,20 +116,20 @@ def _reported(collected: Collected, records: pd.DataFrame) -> pd.DataFrame:
 
 
 def own_splits(runs: pd.DataFrame) -> pd.Series[str]:
-    """The split that `id` is measured on, of each of these finished `runs`."""
+    """For each of these finished `runs`, the split that `id` is measured on."""
     pairs = zip(runs["spec"].map(json.loads), runs["clients"], strict=True)
     splits = [own_split(spec["partition"], sum(client["test"] for client in of)) for spec, of in pairs]
     return pd.Series(splits, runs.index, dtype=object)
 
 
 def lower_is_better(text: str) -> bool:
-    """Whether less of a quantity is better: where it is of its metric, and of a deviation over clients."""
+    """Whether lower values of a quantity are better: as for its metric, and for deviations over clients."""
     metric, aggregation = quantity(text)
     return aggregation == "std" or get("metrics", metric).better == "lower"
 
 
 def own(values: Values) -> Values:
-    """Those on the clients' own samples: `fedshift.federation.records.own_split`."""
+    """The values on the clients' own samples (`fedshift.federation.records.own_split`)."""
     return values[values["split"] == values[OWN_SPLIT]]
 
 
@@ -172,12 +173,13 @@ CHOOSES: dict[Rule, tuple[str, str, str]] = {
 
 
 def curves(collected: Collected, quantities: Iterable[str] = ()) -> pd.DataFrame:
-    """Per finished run and evaluated round: keys, round, the ACCURACIES, `quantities` by their names, and
-    what rounds are selected on: `val`, the accuracy ALL on the validation split, and `held_out`, that on the
-    second held-out domain (NaN where a run has one held-out domain only).
+    """One row per finished run and evaluated round, with the quantities that tables and rules need.
 
-    NaN, too, for what is computed from statistics where a run recorded none. Raises FedshiftError for a name
-    that is no quantity.
+    The columns are the keys, round, the ACCURACIES, `quantities` by name, `val` and `held_out`. `val` is the
+    accuracy ALL on the validation split. `held_out` is the accuracy on the second held-out domain, NaN where
+    a run has only one. Values computed from statistics are NaN where a run recorded none.
+
+    Raises FedshiftError for an unknown quantity.
     """
     return named(collected, by_place(collected, quantities))
 
@@ -201,8 +203,9 @@ def by_place(collected: Collected, quantities: Iterable[str] = ()) -> pd.DataFra
 def aggregated(
     collected: Collected, metric: str, aggregations: Sequence[str], pooled: bool = False
 ) -> pd.DataFrame:
-    """A column for each aggregation of a metric; the index is ROUND. pooled: of all clients' own samples as
-    one set.
+    """A column for each aggregation of a metric; the index is ROUND.
+
+    `pooled`: of all clients' own samples as one set.
     """
     kind: type[Metric] = get("metrics", metric)
     empty = pd.MultiIndex.from_arrays([[], []], names=ROUND)
@@ -215,7 +218,7 @@ def aggregated(
 
 
 def named(collected: Collected, frame: pd.DataFrame) -> pd.DataFrame:
-    """A frame with the keys of its runs in front, in place of PLACE."""
+    """Replace PLACE by the keys of the runs, as first columns."""
     keys = collected.runs[collected.keys].loc[frame[PLACE]].reset_index(drop=True)
     return pd.concat([keys, frame.drop(columns=PLACE).reset_index(drop=True)], axis=1)
 
@@ -233,14 +236,17 @@ def selected_by_place(
 
 
 def choose(frame: pd.DataFrame, keys: list[str], rule: Rule) -> pd.DataFrame:
-    """One row per run.
+    """One row per run, in the round that `rule` chooses.
 
-    last: its last round; last_third: the mean over the rounds evaluated from two thirds of them on, under the
-        last one's number, NaN where one of them is;
-    best_first, best_later: highest `val`, on a tie the first or the later one; oracle: highest `ood`, the
-        first;
-    held_out: highest accuracy on the second held-out domain, the first. Raises FedshiftError where a rule has
-        nothing to choose by: no held-out domain, or no client with a validation image.
+    - last: the last round
+    - last_third: the mean over the rounds evaluated from two thirds on, with the number of the last one; NaN
+      if one of them is NaN
+    - best_first, best_later: highest `val`; on a tie, the first or the later one
+    - oracle: highest `ood`; on a tie, the first
+    - held_out: highest accuracy on the second held-out domain; on a tie, the first
+
+    Raises FedshiftError if a rule has nothing to choose by: no held-out domain, or no client with a
+    validation image.
     """
     if rule == "last_third":
         end = frame.groupby(keys, dropna=False)["round"].transform("max")
@@ -263,10 +269,13 @@ WHERE = ("id", "ood", "held_out")
 def by_round(
     records: pa.Table, partition: Mapping[str, Any], metric: str = DEFAULT, statistics: pa.Table | None = None
 ) -> pd.DataFrame:
-    """A metric as it was recorded: the index is the round; columns `id`, `ood`, `held_out`, and `val`: the
-    mean over clients on their validation images, where `id` is another split's. NaN where there is none.
+    """A recorded metric by round (the index): columns `id`, `ood`, `held_out` and `val`.
 
-    partition: as in the run's resolved specification; statistics: of the run, for a metric that is computed
+    `val` is the mean over clients on their validation images, where `id` uses another split. NaN for absent
+    values.
+
+    `partition`: as in the run's resolved specification.
+    `statistics`: of the run, for a metric that is computed.
     """
     kind: type[Metric] = get("metrics", metric)
     if kind.recorded:

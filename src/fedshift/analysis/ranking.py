@@ -1,9 +1,9 @@
-"""Ranking: which methods can be told from one of them, over data sets and held-out domains together.
+"""Ranking: the methods that are distinguishable from a reference method, over data sets and held-out domains.
 
 The blocks (data sets, held-out domains, other axes) are fixed: a method's value is its mean over them, for
-each seed. Methods and seeds explain these values, what is left is the spread
-(fedshift.analysis.verdicts), and the intervals of all differences from one method hold together at 95%
-(Dunnett, "A Multiple Comparison Procedure for Comparing Several Treatments with a Control", JASA 50, 1955).
+each seed. Methods and seeds explain these values; the rest is the spread (fedshift.analysis.verdicts). The
+intervals of all differences from the reference hold jointly at 95% (Dunnett, "A Multiple Comparison Procedure
+for Comparing Several Treatments with a Control", JASA 50, 1955).
 """
 
 from __future__ import annotations
@@ -29,12 +29,18 @@ USUAL = "fedavg"  # the method that others are compared with, where it is there
 class Ranking:
     """Methods by their mean, the best first.
 
-    table: method, mean (over blocks and seeds, in the metric's unit), difference from `against`, low and high
-        of its interval (NaN below two seeds, and of `against` itself); worst, where: the worst block and its
-        name, of several
-    against: the method that others are compared with; seeds, blocks: over how many
-    left: methods and blocks left out, in words
-    lower: whether less is better
+    `table`: one row per method, with the columns below.
+    `against`: the method that others are compared with.
+    `seeds`, `blocks`: their numbers.
+    `left`: methods and blocks left out, in words.
+    `lower`: whether lower values are better.
+
+    Columns of `table`:
+
+    `mean`: over blocks and seeds, in the metric's unit.
+    `difference`: from `against`.
+    `low`, `high`: ends of its interval; NaN with fewer than two seeds, and for `against` itself.
+    `worst`, `where`: the worst of several blocks, and its name.
     """
 
     table: pd.DataFrame
@@ -52,13 +58,13 @@ class Ranking:
 
     @property
     def worse(self) -> list[str]:
-        """Those that are worse."""
+        """The methods that are worse than `against`."""
         worse = self.table["low"] > 0 if self.lower else self.table["high"] < 0
         return self.table.loc[worse, "method"].tolist()
 
     @property
     def sentence(self) -> str:
-        """Which methods are distinguishable from `against`, and what would decide the rest."""
+        """Which methods are distinguishable from `against`, and what would decide the others."""
         if self.seeds < 2:
             return "With one seed no methods are distinguishable. Train a second."
         parts = [
@@ -78,12 +84,13 @@ class Ranking:
 
 
 def ranking(collections: Sequence[Collected], metric: str, against: str = "") -> Ranking:
-    """Rank the methods of one experiment or several by `metric` (experiments.quantity) in the round that each
-    protocol reports.
+    """Rank the methods of one or several experiments by `metric` (experiments.quantity).
 
-    A method counts where it has all seeds in a block. Methods without any block are left out, then those
-    with the fewest until one block is shared, then blocks that not all methods have. Raises FedshiftError
-    with fewer than two methods, or where `against` is none of them.
+    The round is the one that each protocol reports. A method needs all its seeds in a block. Methods without
+    any block are left out, then those with the fewest until one block is shared, then blocks that some
+    methods do not have.
+
+    Raises FedshiftError with fewer than two methods, or if `against` is not one of them.
     """
     scores, left = _scores(collections, metric)
     if len(scores) < 2 or scores.empty:
@@ -114,7 +121,7 @@ def ranking(collections: Sequence[Collected], metric: str, against: str = "") ->
 
 
 def _scores(collections: Sequence[Collected], metric: str) -> tuple[pd.DataFrame, list[str]]:
-    """Methods by (block, seed), and what was left out."""
+    """Values of methods by (block, seed), and what was left out."""
     parts = []
     for collected in collections:
         axes = [axis for axis in collected.keys[1:] if axis != "seed"]
@@ -154,7 +161,7 @@ def write(folder: Path, result: Ranking, metric: str) -> Path:
 
 
 def markdown(result: Ranking, metric: str) -> str:
-    """The table and what it says."""
+    """The sentence, the table and the notes on it."""
     several = "worst" in result.table
     head = ["method", metric, f"difference from {result.against} [95%, all at once]", "worst held-out domain"]
     rows = []

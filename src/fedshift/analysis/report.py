@@ -1,7 +1,7 @@
 """Report: tables, figures, partitions, costs and provenance of experiments, in one offline HTML file.
 
-A table's files are small and lie within the page; a figure's are those of `fedshift figure`, where it has
-drawn them.
+The files of a table are small and are included in the page. The files of a figure are those of `fedshift
+figure`, if present.
 """
 
 import base64
@@ -43,7 +43,7 @@ FIGURE = {"SVG": "svg", "PDF": "pdf", "PNG": "png", "CSV": "csv"}
 
 
 class Download(NamedTuple):
-    """A link: its word, the name under which a browser keeps the file, and the address."""
+    """A link: its text, the name under which a browser saves the file, and the address."""
 
     word: str
     name: str
@@ -51,7 +51,7 @@ class Download(NamedTuple):
 
 
 def data_address(kind: str, content: bytes) -> str:
-    """The address of a file that lies within the page; kind: its MIME type."""
+    """The address of a file that is included in the page; `kind`: its MIME type."""
     return f"data:{kind};base64,{base64.b64encode(content).decode()}"
 
 
@@ -60,10 +60,10 @@ SHOWN = ("dataset", "method", "target", "clients", "environment", "hashes", "cos
 
 
 def summaries(workspace: Workspace, collected: Collected) -> dict[str, Summary]:
-    """What the page says (SHOWN) of the summary of each finished run, by digest: from its
-    directory, or from a pack's stamp, which a clone has.
+    """The parts SHOWN of the summary of each finished run, by run id.
 
-    Equal parts of summaries are one object: thousands of runs share an environment.
+    They are read from the run's directory, or from the stamp of its pack, which a clone has. Equal parts of
+    summaries are one object, as thousands of runs share an environment.
     """
     known: dict[str, Any] = {}
 
@@ -82,11 +82,11 @@ def summaries(workspace: Workspace, collected: Collected) -> dict[str, Summary]:
 
 
 def costs(collected: Collected, by_run: dict[str, Summary]) -> pd.DataFrame:
-    """One row per method: means over its finished runs of id, ood (percent), MB, forward and backward GMAC,
-    seconds; its highest memory (MB).
+    """One row per method: means over its finished runs, and its highest memory (MB).
 
-    NaN: what was not counted, and MB where one client holds all images and nothing travels. GMAC: what
-    training took, all networks of the method; a backward pass is counted as two forward ones.
+    The means are id and ood (percent), MB, forward and backward GMAC, and seconds. GMAC count the training of
+    all networks of the method; a backward pass counts as two forward passes. NaN for values that were not
+    counted, and for MB where one client holds all images, as nothing is sent.
     """
     runs = collected.runs[collected.runs["state"] == "finished"].copy()
     runs = runs.merge(selected(collected)[[*collected.keys, "id", "ood"]], on=collected.keys, how="left")
@@ -104,11 +104,10 @@ def costs(collected: Collected, by_run: dict[str, Summary]) -> pd.DataFrame:
 
 
 def partitions(workspace: Workspace, collected: Collected, by_run: dict[str, Summary]) -> dict[str, Path]:
-    """Pictures of who holds what, of the first seed, each under what it shows: scheme, its parameters and the
-    held-out domain.
+    """Pictures of the first seed's partitions, by title: scheme, its parameters and the held-out domain.
 
-    Methods share partitions; a picture is left out where it is absent, or where a run of other code was
-    trained on another partition.
+    Methods share partitions. A picture is left out if it is absent, or if a run of other code was trained on
+    another partition.
     """
     pictures: dict[str, Path] = {}
     runs = collected.runs.sort_values("seed", kind="stable") if "seed" in collected.keys else collected.runs
@@ -158,7 +157,7 @@ def listed(collected: Collected, by_run: dict[str, Summary]) -> list[dict[str, A
 
 
 def unfinished(collected: Collected) -> pd.DataFrame:
-    """Runs that are missing or failed, counted: state, reason, method, then values of each axis; n."""
+    """Counts of missing or failed runs: state, reason, method, the value on each axis, and n."""
     runs = collected.runs[collected.runs["state"] != "finished"].fillna({"failure": ""})
     axes = [key for key in collected.keys if key != "method"]
     listed = {axis: (axis, lambda values: ", ".join(map(str, dict.fromkeys(values)))) for axis in axes}
@@ -167,10 +166,11 @@ def unfinished(collected: Collected) -> pd.DataFrame:
 
 
 def write(workspace: Workspace, names: Sequence[str], name: str) -> Path:
-    """Write results/report/<name>/index.html, and two files for DVC next to it: scores.json (experiment ->
-    method -> id, ood in percent, runs) and curves.csv (id and ood after each round).
+    """Write results/report/<name>/index.html, with scores.json and curves.csv for DVC next to it.
 
-    An experiment that was not collected is named as absent. Raises FedshiftError where none was.
+    scores.json: experiment -> method -> id, ood in percent, runs. curves.csv: id and ood after each round.
+
+    An experiment that was not collected is listed as absent. Raises FedshiftError if none was collected.
     """
     present = [name for name in names if workspace.metrics(name).is_file()]
     if not present:
@@ -194,7 +194,7 @@ def write(workspace: Workspace, names: Sequence[str], name: str) -> Path:
         finished="" if pd.isna(last) else f"{datetime.fromtimestamp(last, UTC):%Y-%m-%d %H:%M} UTC",
     )
     write_text(path, html)
-    scores: dict[str, dict[str, dict[str, Any]]] = {}  # what was not measured is left out
+    scores: dict[str, dict[str, dict[str, Any]]] = {}  # values that were not measured are left out
     for part in parts:
         of_methods = scores[part["experiment"].name] = {}
         for row in part["costs"]:
@@ -219,7 +219,7 @@ def _curves(collected: Collected) -> pd.DataFrame:
 
 
 def _part(workspace: Workspace, collected: Collected, page: Path) -> dict[str, Any]:
-    """What the page says of an experiment."""
+    """The page's content for one experiment."""
     experiment, known = collected.experiment, summaries(workspace, collected)
     compared = verdicts(workspace, collected)
     runs = collected.runs if experiment.train else collected.runs[:0]
@@ -289,7 +289,7 @@ def _sentences(
     compared: Sequence[Verdict],
     spent: pd.DataFrame,
 ) -> Iterator[str]:
-    """What has come of an experiment, before its details."""
+    """The results of an experiment in sentences, before its details."""
     if counts["runs"]:
         yield f"{counts['finished']} of {counts['runs']} runs are finished."
     metric, where = ("ood", "On held-out domains") if spent["ood"].notna().any() else ("id", "On test images")
@@ -312,7 +312,7 @@ def _sentences(
 
 
 def _ranked(collected: Collected) -> list[str]:
-    """Which methods are distinguishable on held-out domains, where enough runs are finished."""
+    """The methods that are distinguishable on held-out domains, if enough runs are finished."""
     try:
         result = ranking([collected], "ood")
     except FedshiftError:
@@ -321,7 +321,7 @@ def _ranked(collected: Collected) -> list[str]:
 
 
 def _figure(plot: Plot) -> dict[str, Any]:
-    """A figure as the page has it: title, note, alternative text, picture, and the pixels it needs."""
+    """A figure as on the page: title, note, alternative text, picture, and the pixels it needs."""
     columns = max([1, *plot.frame.groupby(["row", "y_axis"])["panel"].nunique()])
     return {
         "title": plot.title,
@@ -334,8 +334,9 @@ def _figure(plot: Plot) -> dict[str, Any]:
 
 
 def against_costs(collected: Collected, costs: pd.DataFrame) -> Plot:
-    """Accuracy of every method against what a run of it sends, where anything travels, and against its
-    seconds; `costs` of fedshift.analysis.report.
+    """Accuracy of every method against its communication, if any, and against its seconds.
+
+    `costs`: of fedshift.analysis.report.
     """
     metric, name = ("ood", "out-of-distribution") if costs["ood"].notna().any() else ("id", "in-distribution")
     frame = costs.rename(columns={"method": "label", metric: "y"})

@@ -1,8 +1,7 @@
-"""Scorecard: what has come of every printed number and of every comparison that the papers claim, counted by
-paper and table, on one page.
+"""Scorecard: the state of every published number and comparison, counted by paper and table, on one page.
 
-It reads table.csv and claims.csv, which tables write. A number or a comparison without a row there has no run
-to compare, and says why not. A number that a paper prints again in another table counts once.
+It reads table.csv and claims.csv of each experiment's tables. A number or a comparison without a row there
+has no run to compare, and is listed as such. A number that a paper repeats in another table counts once.
 """
 
 import re
@@ -28,15 +27,16 @@ from fedshift.storage.workspace import Workspace
 NO_RUN = "no run"
 NUMBERS = (*WORDS, NO_RUN)
 CLAIMED = (*OUTCOMES[:3], NO_RUN)
-FILES = {"table": "tables/{}/table.md", "runs": "report/{}/index.html"}  # beside results/scorecard.*
+FILES = {"table": "tables/{}/table.md", "runs": "report/{}/index.html"}  # next to results/scorecard.*
 Links = Callable[[str], dict[str, str]]
-# A printed number or a comparison: the paper and table that it is of, its word, its experiments.
+# A published number or a comparison: its paper and table, its word, its experiments.
 Member = tuple[str, str, str, list[str]]
 
 
 class Line(NamedTuple):
-    """A table of a paper: how many numbers or comparisons, how many of each word, and the experiments that
-    stand for it, each with its links (label -> path).
+    """A table of a paper: how many numbers or comparisons it has, and how many of them have each word.
+
+    It also has the experiments that reproduce the table, each with its links (label -> path).
     """
 
     of: str
@@ -46,12 +46,15 @@ class Line(NamedTuple):
 
     @property
     def run(self) -> int:
-        """How many have runs."""
+        """The number of those with runs."""
         return self.total - self.counts[NO_RUN]
 
 
 class Finding(NamedTuple):
-    """What runs say of a printed table, of a comparison or of a sentence; link: to the table that says so."""
+    """The result of runs on a published table, a comparison or a sentence.
+
+    `link`: to the table with the result.
+    """
 
     of: str
     what: str
@@ -62,9 +65,14 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True)
 class Scorecard:
-    """Lines of measured numbers, of counted ones (layers, parameters, bytes) and of comparisons; of each the
-    last is the sum. findings: of what has runs; outdated: experiment -> the comparisons of its table that the
-    reference has in other words, which count nowhere.
+    """The lines of the scorecard; the last one of each list is the sum.
+
+    `numbers`: measured numbers.
+    `counted`: counted ones (layers, parameters, bytes).
+    `claims`: comparisons.
+    `findings`: the results of everything that has runs.
+    `outdated`: experiment -> comparisons in its files whose text has changed in the reference. They are not
+        counted.
     """
 
     numbers: list[Line]
@@ -101,7 +109,7 @@ class Scorecard:
         ]
 
     def by_paper(self, lines: list[Line]) -> dict[str, Counter[str]]:
-        """Paper -> how many of each word."""
+        """Paper -> the number of each word."""
         sums: dict[str, Counter[str]] = {}
         for line in lines[:-1]:
             sums.setdefault(line.of.partition(" ")[0], Counter()).update(line.counts)
@@ -109,8 +117,9 @@ class Scorecard:
 
 
 def write(workspace: Workspace, known: list[Number] | None = None) -> Path:
-    """Write results/scorecard.html and .md of the tables that are there; return the first. known: as
-    `scorecard` has it.
+    """Write results/scorecard.html and .md from the tables that exist; return the first.
+
+    `known`: as in `scorecard`.
     """
     path = workspace.scorecard
     card = scorecard(workspace, workspace.results / "tables", workspace.results, FILES, known)
@@ -126,10 +135,11 @@ def scorecard(
     files: Mapping[str, str],
     known: list[Number] | None = None,
 ) -> Scorecard:
-    """Of what experiments have written below the folder `tables`.
+    """The scorecard of the files that experiments have written below the folder `tables`.
 
-    page: the folder that links start from; files: label -> path below it with {} for the experiment, which is
-    linked where it is there; known: fedshift.analysis.coverage.numbers, where they are at hand.
+    `page`: the folder that links start from.
+    `files`: label -> path below it, with {} for the experiment. Only files that exist are linked.
+    `known`: fedshift.analysis.coverage.numbers, if already computed.
     """
 
     def links(experiment: str) -> dict[str, str]:
@@ -149,7 +159,7 @@ def scorecard(
     members = _numbers(workspace, every, cells)
     judged, outdated = _judged(tables, names, {one.claim: one.text for one in joined})
     words = dict.fromkeys((one.claim for one in joined), NO_RUN)
-    for claim, rows in judged.items():  # one on another experiment than the paper's has no run to compare
+    for claim, rows in judged.items():  # a claim on another experiment than the paper's has no run to compare
         if rows["differs"].isna().all() and rows["verdict"].iloc[0] != OUTCOMES[-1]:
             words[claim] = str(rows["verdict"].iloc[0])
     claims = [(one.paper, one.item, words[one.claim], [name for name, _ in one.places]) for one in joined]
@@ -167,7 +177,7 @@ def scorecard(
 def _numbers(
     workspace: Workspace, every: Sequence[Number], cells: Mapping[str, pd.DataFrame]
 ) -> dict[bool, list[Member]]:
-    """The printed numbers that appear, by whether they are counted (True) or measured by runs."""
+    """The published numbers that appear, by whether they are counted (True) or measured by runs."""
     words = {name: dict(zip(frame["uid"], frame["verdict"], strict=True)) for name, frame in cells.items()}
     rows = {row["row_uid"]: row for row in published.rows(workspace)}
     members: dict[bool, list[Member]] = {True: [], False: []}
@@ -184,8 +194,10 @@ def _numbers(
 def _judged(
     tables: Path, names: Sequence[str], known: Mapping[str, str]
 ) -> tuple[dict[str, pd.DataFrame], dict[str, list[str]]]:
-    """Comparison -> its rows of claims.csv, of several experiments those on the paper's own settings, then of
-    most seeds; experiment -> the comparisons that the reference (`known`: its texts) has in other words.
+    """Comparison -> its rows of claims.csv; and experiment -> its outdated comparisons.
+
+    Of several experiments, those with the paper's own settings are preferred, then those with most seeds. A
+    comparison is outdated if its text differs from `known`, the texts of the reference.
     """
 
     def rank(rows: pd.DataFrame) -> tuple[bool, int]:
@@ -206,7 +218,7 @@ def _judged(
 
 
 def _lines(members: Sequence[Member], words: Sequence[str], links: Links) -> list[Line]:
-    """One for each paper and item, by their numbers, then the sum."""
+    """One line for each paper and item, in the order of their numbers, then the sum."""
     papers = list(dict.fromkeys(paper for paper, *_ in members))
     groups: dict[str, list[Member]] = {}
     for member in sorted(members, key=lambda one: (papers.index(one[0]), _place(one[1]))):
@@ -222,7 +234,7 @@ def _lines(members: Sequence[Member], words: Sequence[str], links: Links) -> lis
 
 
 def _of_tables(cells: Mapping[str, pd.DataFrame], links: Links) -> Iterator[Finding]:
-    """What the numbers of printed tables say."""
+    """The findings on the numbers of published tables."""
     for name, frame in cells.items():
         of = frame["uid"].map(lambda uid: " ".join(table_of(uid)))
         for table, rows in frame.drop_duplicates("uid").groupby(of, sort=False):
@@ -250,7 +262,7 @@ def _of_claims(
     joined: Sequence[Joined],
     links: Links,
 ) -> Iterator[Finding]:
-    """What comparisons with runs say; then how many of the comparisons of a sentence are as published."""
+    """The findings on comparisons with runs, then how many comparisons of each sentence are as published."""
     for one in joined:
         rows = judged.get(one.claim)
         if rows is None or not rows["seeds"].any():
@@ -271,7 +283,7 @@ def _of_claims(
 
 
 def _place(item: str) -> list[tuple[bool, int, str]]:
-    """Where an item stands among others: 2, 10, 10a, A9, A10, Fig 3."""
+    """The sort key of an item: 2, 10, 10a, A9, A10, Fig 3."""
     parts = [part for part in re.split(r"(\d+)", item) if part]
     return [(not part.isdigit(), int(part) if part.isdigit() else 0, part) for part in parts]
 

@@ -1,4 +1,4 @@
-"""The files of an experiment's tables: the cells of each, and below them verdicts, comparisons and notes."""
+"""The files of an experiment's tables: the cells of each, then verdicts, comparisons and notes."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,16 +20,16 @@ from fedshift.storage.workspace import Workspace
 
 
 def write(workspace: Workspace, collected: Collected) -> Path:
-    """Write every table of the experiment as <name>.csv and <name>.md, and all of them as table.{csv,md};
-    return that stem.
+    """Write every table of the experiment as <name>.csv and <name>.md, and all of them as table.{csv,md}.
 
-    The comparisons that the experiment tests are below the tables, and in claims.csv.
+    The comparisons that the experiment tests are below the tables, and in claims.csv. Returns the stem of the
+    last two files.
     """
     return write_page(workspace, collected)[0]
 
 
 def write_page(workspace: Workspace, collected: Collected) -> tuple[Path, dict[str, Any]]:
-    """As `write`; also return the page's parameters (`shown`)."""
+    """Write as `write` does; also return the page's parameters (`shown`)."""
     folder, tables = workspace.tables(collected.experiment.name), judged(workspace, collected)
     compared, below = verdicts(workspace, collected), notes(collected)
     declared = hypotheses.judge(collected)
@@ -55,8 +55,9 @@ def shown(
     below: Sequence[str],
     declared: Sequence[hypotheses.Judged] = (),
 ) -> dict[str, Any]:
-    """What pages have of an experiment's tables and comparisons: the parameters of `page.markdown`. below:
-    notes on its runs.
+    """The parameters of `page.markdown` for an experiment's tables and comparisons.
+
+    `below`: notes on its runs.
     """
     every = [*tables.values()]
     return {
@@ -70,13 +71,13 @@ def shown(
 
 
 def long(stem: Path) -> pd.DataFrame:
-    """The cells of all tables that `write` wrote, a row each."""
+    """The cells of all tables that `write` wrote, one row each."""
     file = stem.with_suffix(".csv")
     return pd.read_csv(file) if file.stat().st_size > 1 else pd.DataFrame()
 
 
 def with_metrics(workspace: Workspace, collected: Collected, metrics: list[str]) -> str:
-    """The experiment's tables with other metrics than their own, as markdown."""
+    """The experiment's tables with other metrics than their own, as Markdown."""
     titled = []
     for name, table in collected.experiment.tables.items():
         changed = table.model_copy(update={"metrics": metrics})

@@ -1,9 +1,9 @@
-"""Tuning: which of the points that a search tried is taken, by validation alone.
+"""Tuning: choose among the points of a search, by validation alone.
 
-The score of a run is the accuracy ALL on the clients' validation splits (weighted by training images) in the
-round that the protocol's rule takes; that of a point is the mean over its runs. The highest score is taken,
-of equal ones the point that comes first. Test and held-out accuracies are not looked at: their records are
-left out before anything is computed.
+The score of a run is the accuracy ALL on the clients' validation splits (weighted by training images), in the
+round that the protocol's rule chooses. The score of a point is the mean over its runs. The highest score is
+chosen; of equal ones, the first point. Test and held-out accuracies are not used: their records are removed
+before anything is computed.
 """
 
 import math
@@ -30,8 +30,11 @@ VALIDATION = "val"
 
 
 class Tried(NamedTuple):
-    """A point (a row and its values) at one place (axis -> value, of the axes that are tuned value by value);
-    scores of its runs, percent, NaN of one that failed; their ids.
+    """A point (a row and its values) at one place.
+
+    `where`: axis -> value, for the axes that are tuned value by value.
+    `scores`: of its runs, in percent; NaN for a failed run.
+    `runs`: their ids.
     """
 
     trial: Trial
@@ -41,7 +44,7 @@ class Tried(NamedTuple):
 
     @property
     def validation(self) -> float:
-        """The mean over its runs; NaN where one of them failed or is not finite."""
+        """The mean over its runs; NaN if one of them failed or is not finite."""
         mean = math.fsum(self.scores) / len(self.scores)
         return round(mean, 9) if math.isfinite(mean) else math.nan
 
@@ -49,7 +52,9 @@ class Tried(NamedTuple):
 def tried(workspace: Workspace, experiment: Experiment, collected: Collected) -> list[Tried]:
     """Every point at every place, in the order of the file.
 
-    collected: the runs of the experiment's tuning. Raises FedshiftError where one has not been trained yet.
+    `collected`: the runs of the experiment's tuning.
+
+    Raises FedshiftError if one of them has not been trained yet.
     """
     missing = collected.runs["state"].isin([State.MISSING, State.RUNNING])
     if missing.any():
@@ -69,8 +74,9 @@ def tried(workspace: Workspace, experiment: Experiment, collected: Collected) ->
 
 
 def best(points: Iterable[Tried], rule: str) -> Choice:
-    """For each row and place the point with the highest score, of equal ones the first. Raises FedshiftError
-    where all points failed.
+    """The point with the highest score for each row and place; of equal ones, the first.
+
+    Raises FedshiftError if all points failed.
     """
     groups: dict[tuple[str, str], list[Tried]] = {}
     for point in points:
@@ -97,8 +103,9 @@ def best(points: Iterable[Tried], rule: str) -> Choice:
 
 
 def write(workspace: Workspace, experiment: Experiment, collected: Collected) -> Path:
-    """Choose; write the experiment's preset (`experiments.choice`), and all points that were tried to
-    results/tables/<experiment>/searched.csv. Returns the preset's path.
+    """Choose the points, and write the experiment's preset (`experiments.choice`). Returns the preset's path.
+
+    All points of the search are written to results/tables/<experiment>/searched.csv.
     """
     points = tried(workspace, experiment, collected)
     choice = best(points, collected.protocol.select)
@@ -115,7 +122,7 @@ def _name(keys: Iterable[Any]) -> str:
 
 
 def _scores(collected: Collected) -> dict[str, float]:
-    """Keys of a run -> its validation accuracy ALL, percent, in the round that the rule takes."""
+    """Keys of a run -> its validation accuracy ALL, in percent, in the round that the rule chooses."""
     frame = named(collected, aggregated(collected, DEFAULT, [VALIDATION]).reset_index())
     rounds = choose_round(frame, collected.keys, collected.protocol.select)
     rows = rounds[[*collected.keys, VALIDATION]].itertuples(index=False, name=None)
@@ -123,7 +130,7 @@ def _scores(collected: Collected) -> dict[str, float]:
 
 
 def _searched(points: list[Tried], choice: Choice) -> pd.DataFrame:
-    """A row for each point at each place: its values, the mean score, how many runs, whether it was taken."""
+    """One row for each point at each place: values, mean score, number of runs, and whether it was chosen."""
     taken = [(entry.row, entry.where, entry.values) for entry in choice.chosen]
     heads, scores = [], []
     for point in points:

@@ -1,19 +1,19 @@
 """The rule of all verdicts: a difference with its 95% interval; and the verdict on each number of a table.
 
 One spread serves many differences: the standard deviation of one seed, pooled over the methods of a table.
-With two or three seeds the spread of a single method says next to nothing (of two seeds, an interval may be
-0.1 or 46 points wide by chance), while all methods of a table share data sets, splits and rounds. Where
-methods spread unequally, the interval is right on average over a table, too wide for calm methods and too
-narrow for restless ones (docs/verdicts.md has the simulation).
+With two or three seeds, the spread of a single method is almost uninformative: with two seeds, an interval
+may be 0.1 or 46 points wide by chance. All methods of a table share data sets, splits and rounds. Where
+spreads differ between methods, the interval is right on average over a table. It is then too wide for methods
+with a small spread, and too narrow for those with a large one (simulation: docs/verdicts.md).
 
-- A number beside a printed one: half-width t(f) sqrt(s^2 / n + s'^2 / n'), with s the pooled spread of ours
-  over n seeds and s' that of the paper over its n'; a paper that prints none is taken to spread as ours, and
-  the other way round where ours has one seed. Spreads are apart for each metric and data set, and for
-  averages over domains.
-- One method beside another on the same seeds: rows and seeds explain each value, what is left is the spread
-  (two-way analysis of variance); half-width t(f) s sqrt(2 / n). Of two rows this is Student's paired t.
-- What is counted (parameters, bytes, layers) needs no seeds: it is the printed value to its last digit, or in
-  the same words, or it is not. A setting that was copied from the paper gets no word.
+- Our number and a published one: half-width t(f) sqrt(s^2 / n + s'^2 / n'). Here s is our pooled spread over
+  n seeds, and s' that of the paper over its n'. A paper without a spread is assumed to have ours, and vice
+  versa where ours has one seed. There is one spread for each metric and data set, and one for averages over
+  domains.
+- Two methods on the same seeds: rows and seeds explain each value, the rest is the spread (two-way analysis
+  of variance). The half-width is t(f) s sqrt(2 / n). With two rows, this is Student's paired t.
+- Counted values (parameters, bytes, layers) need no seeds. They agree with the published value to its last
+  digit, or in the same words, or they do not. A setting that was copied from the paper has no verdict.
 """
 
 import math
@@ -31,7 +31,7 @@ from fedshift.experiments.protocols import protocol
 from fedshift.storage.workspace import Workspace
 
 LEVEL = 0.05
-ALIKE = 1e-9  # a standard deviation of no more is rounding
+ALIKE = 1e-9  # a smaller standard deviation is rounding
 Word = Literal["consistent", "different", "too few seeds"]
 WORDS: tuple[Word, ...] = ("consistent", "different", "too few seeds")
 Outcome = Literal["as published", "against", "open", "not run"]  # of a comparison of methods
@@ -46,7 +46,7 @@ class Spread(NamedTuple):
 
     @property
     def known(self) -> bool:
-        """Whether it tells anything: seeds that are all alike do not."""
+        """Whether the spread is informative; it is not if all seeds are equal."""
         return self.freedom > 0 and self.deviation > ALIKE
 
 
@@ -67,8 +67,9 @@ class Interval(NamedTuple):
 
 
 def pooled(samples: Iterable[tuple[float, int]]) -> Spread:
-    """The common spread of samples, of each its standard deviation (divided by n - 1) and n; those of one
-    value, or without a deviation, say nothing.
+    """The common spread of samples, each with its standard deviation (divided by n - 1) and n.
+
+    Samples of one value, or without a deviation, contribute nothing.
     """
     told = [(deviation, n - 1) for deviation, n in samples if n > 1 and not math.isnan(deviation)]
     freedom = sum(of for _, of in told)
@@ -78,8 +79,9 @@ def pooled(samples: Iterable[tuple[float, int]]) -> Spread:
 
 
 def residual(values: pd.DataFrame) -> Spread:
-    """The spread that rows (methods) and columns (seeds) leave unexplained; a row that lacks a seed is left
-    out. Two rows and two seeds are the least.
+    """The spread that rows (methods) and columns (seeds) leave unexplained.
+
+    A row with a missing seed is left out. UNKNOWN with fewer than two rows or two seeds.
     """
     table = values.dropna().to_numpy(float)
     rows, seeds = table.shape
@@ -91,7 +93,10 @@ def residual(values: pd.DataFrame) -> Spread:
 
 
 def beside_print(difference: float, n: int, ours: Spread, printed_n: int, printed: Spread) -> Interval:
-    """Ours over n seeds less a printed mean over `printed_n`; a side without a spread has the other's."""
+    """The interval of our mean over `n` seeds minus a published mean over `printed_n` seeds.
+
+    A side without a spread has that of the other side.
+    """
     if not ours.known and not printed.known:
         return Interval(difference)
     own, theirs = (ours if ours.known else printed), (printed if printed.known else ours)
@@ -103,21 +108,22 @@ def beside_print(difference: float, n: int, ours: Spread, printed_n: int, printe
 
 
 def around(difference: float, error: float, freedom: float, level: float = LEVEL) -> Interval:
-    """A difference with the interval of its standard error."""
+    """A difference with the interval given by its standard error."""
     half = quantile(freedom, level) * error
     return Interval(difference, difference - half, difference + half)
 
 
 def quantile(freedom: float, level: float = LEVEL) -> float:
-    """Student's, of both sides together."""
+    """Student's two-sided quantile."""
     from scipy.special import stdtrit  # scipy.stats takes seconds to import
 
     return float(stdtrit(freedom, 1 - level / 2))
 
 
 def word(interval: Interval, margin: float) -> Word:
-    """ "different" where 0 lies outside, else "consistent" where the interval is no wider than the margin on
-    either side, else "too few seeds".
+    """ "different" if 0 is outside the interval, otherwise "consistent" or "too few seeds".
+
+    It is "consistent" if neither side of the interval is wider than the margin.
     """
     if interval.low > 0 or interval.high < 0:
         return "different"
@@ -125,8 +131,9 @@ def word(interval: Interval, margin: float) -> Word:
 
 
 def simultaneous(rows: int, freedom: float, level: float = LEVEL) -> float:
-    """The quantile for the differences of `rows` methods from one other, all at once (Dunnett 1955), of
-    equally many seeds each; of 200,000 draws, so right to about 0.01.
+    """The quantile for the differences of `rows` methods from one other, all jointly (Dunnett 1955).
+
+    All have the same number of seeds. It is simulated with 200,000 samples, with an error of about 0.01.
     """
     rng = np.random.default_rng(0)
     draws = np.zeros(200_000)
@@ -138,22 +145,23 @@ def simultaneous(rows: int, freedom: float, level: float = LEVEL) -> float:
 
 
 def root_mean_square(values: Sequence[float]) -> float:
-    """Of nothing NaN."""
+    """The root mean square; NaN without values."""
     return math.sqrt(sum(value**2 for value in values) / len(values)) if values else math.nan
 
 
 COUNTED, POINTS = "counted", "points"  # of `rule`, with "percent"
-OVER_SEEDS = ("std", "ci95")  # printed spreads that are over seeds
+OVER_SEEDS = ("std", "ci95")  # published spreads that are over seeds
 ROUNDING = 1e-9  # of floating point
 Sample = tuple[float, int]  # a standard deviation, and of how many values
 
 
 def judge(workspace: Workspace, collected: Collected, cells: pd.DataFrame) -> pd.DataFrame:
-    """The cells of a table (fedshift.analysis.tables.cells) with low, high, margin, rule and verdict of
-    those that may be compared and have a seed.
+    """The cells of a table (fedshift.analysis.tables.cells) with low, high, margin, rule and verdict.
 
-    low, high, margin: in the unit of the cell; of `counted` NaN. Raises FedshiftError for a paper without a
-    declared margin.
+    Only cells that may be compared and have a seed are judged. `low`, `high` and `margin` are in the unit of
+    the cell, and NaN for `counted`.
+
+    Raises FedshiftError for a paper without a declared margin.
     """
     known, ddof = by_uid(workspace), collected.protocol.ddof
     judged = cells[(cells["difference"].notna() | (cells["published_text"] != "")) & (cells["seeds"] > 0)]
@@ -183,7 +191,7 @@ def judge(workspace: Workspace, collected: Collected, cells: pd.DataFrame) -> pd
         if rule == "percent":
             bound = abs(cell["mean"] - cell["difference"]) * margins.percent / 100
         own, theirs = spreads[_group(cell)]
-        told = re.match(r"\d+", of.n)  # over how many seeds; one where the paper does not say
+        told = re.match(r"\d+", of.n)  # number of seeds; one if the paper does not specify it
         seeds = int(told[0]) if told else 1
         interval = beside_print(cell["difference"], int(cell["seeds"]), own, seeds, theirs)
         numbers = {"low": interval.low, "high": interval.high, "margin": bound}
@@ -194,9 +202,10 @@ def judge(workspace: Workspace, collected: Collected, cells: pd.DataFrame) -> pd
 
 
 def summaries(cells: pd.DataFrame) -> list[tuple[str, ...]]:
-    """A line of text for each printed table that cells stand beside: its name, how many numbers were
-    compared, how many of each of WORDS, and how far they lie from print; what is counted has a line of its
-    own.
+    """A line of text for each published table that cells are compared with.
+
+    It has the table's name, the number of compared values, the number of each of WORDS, the root mean square
+    distance, and the median half-width. Counted values have a separate line.
     """
     found = cells[cells["verdict"] != ""].drop_duplicates("uid")
     counted = found["rule"] == COUNTED
@@ -213,12 +222,12 @@ def summaries(cells: pd.DataFrame) -> list[tuple[str, ...]]:
 
 
 def _group(cell: Mapping[Hashable, Any]) -> tuple[Any, ...]:
-    """What shares a spread: cells of one metric and data set, averages over domains apart."""
+    """The key of cells that share a spread: metric and data set, with averages over domains apart."""
     return cell["metric"], cell.get("data.dataset"), cell.get("target") == AVERAGE
 
 
 def _sampled(workspace: Workspace, printed: Published) -> Sample:
-    """The printed deviation over seeds (n - 1) and their number; NaN where it is none over seeds."""
+    """The published deviation over seeds (divided by n - 1) and their number; NaN if it is not over seeds."""
     if printed.kind not in OVER_SEEDS or not printed.n.isdigit():
         return math.nan, 0
     known, n = setting(workspace, printed.row), int(printed.n)
@@ -227,5 +236,5 @@ def _sampled(workspace: Workspace, printed: Published) -> Sample:
 
 
 def _sample(deviation: float, n: int, ddof: int) -> float:
-    """The standard deviation of n values that was divided by n - ddof, divided by n - 1."""
+    """Convert the standard deviation of n values from the divisor n - ddof to n - 1."""
     return deviation * math.sqrt((n - ddof) / (n - 1)) if n > 1 else math.nan

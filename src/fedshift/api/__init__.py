@@ -1,6 +1,4 @@
-"""The Python interface: functions that `import fedshift` offers and loads when they are first used
-(docs/python.md).
-"""
+"""The Python interface: functions of `import fedshift`, loaded at first use (docs/python.md)."""
 
 from fedshift.api.arrays import dataset
 from fedshift.api.images import Data, load_data

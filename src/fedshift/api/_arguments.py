@@ -1,4 +1,4 @@
-"""What callers have at hand, as plain values: numbers of NumPy and PyTorch, arrays, paths, ranges."""
+"""Convert arguments to plain values: numbers of NumPy and PyTorch, arrays, paths, ranges."""
 
 import functools
 import operator
@@ -17,8 +17,9 @@ Root = str | os.PathLike[str] | None
 
 
 def plain(value: Any, where: str = "argument") -> Any:
-    """A value as YAML has it: text, a number, a list, or a dictionary with text for keys. Raises
-    FedshiftError, at the key or else at `where`, for anything else.
+    """A value as in YAML: text, a number, a list, or a dictionary with text as keys.
+
+    Raises FedshiftError for anything else, at the key or else at `where`.
     """
     if isinstance(value, Mapping):
         return {str(key): plain(inner, str(key)) for key, inner in value.items()}
@@ -40,14 +41,14 @@ def _unfit(where: str, value: object, cure: str) -> FedshiftError:
 
 
 def settings_of(settings: object) -> dict[str, Any]:
-    """Dotted keys and plain values; none of None."""
+    """Dotted keys and plain values; empty for None."""
     if not isinstance(settings, Mapping | None):
         raise _unfit("settings", settings, 'Write {"local.lr": 0.1}.')
     return dict(plain(settings or {}))
 
 
 def release(data: object, where: str) -> Address:
-    """The release that `data` names: an address as on the command line, or the path of a folder of images."""
+    """The release given by `data`: an address as on the command line, or the path of a folder of images."""
     if isinstance(data, os.PathLike):
         return address(f"folder:{os.fspath(data)}", where)
     if not isinstance(name := plain(data, where), str):
@@ -56,13 +57,13 @@ def release(data: object, where: str) -> Address:
 
 
 def say(text: str) -> None:
-    """Print, with an escape for what the terminal cannot show."""
+    """Print a text, with escapes for characters that the terminal cannot show."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     print(text.encode(encoding, "backslashreplace").decode(encoding))
 
 
 def workspace(root: Root) -> Workspace:
-    """The project at `root`, or around the present folder where None."""
+    """The project at `root`; for None, the present folder or the first one above it that is a project."""
     folder = Path(root or "")
     if root is None and (folder := project_folder()) != Path():
         _tell(folder.resolve())
@@ -72,5 +73,5 @@ def workspace(root: Root) -> Workspace:
 
 @functools.cache
 def _tell(folder: Path) -> None:
-    """Name the project folder, once."""
+    """Print the project folder, once."""
     print(f"project folder: {folder}", file=sys.stderr)

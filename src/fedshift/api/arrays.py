@@ -1,6 +1,4 @@
-"""`fedshift.dataset`: images from Python - arrays, tensors, torch Datasets - as a named release like any
-other.
-"""
+"""`fedshift.dataset`: make a named release of images from Python (arrays, tensors, torch Datasets)."""
 
 import re
 import tempfile
@@ -25,7 +23,7 @@ WHERE = "fedshift.dataset"
 
 
 class Labelled(Protocol):
-    """A torch Dataset: image and label by place."""
+    """A torch Dataset: (image, label) by index."""
 
     def __len__(self) -> int: ...
 
@@ -41,20 +39,22 @@ def dataset(
     classes: Sequence[str] | None = None,
     root: Root = None,
 ) -> str:
-    """Make a release of images from Python, and return its address, "folder:NAME", which `run`, `load_data`
-    and the command line (`--data folder:NAME`) take.
+    """Make a release of images from Python and return its address, "folder:NAME".
 
-    The images are written as PNG files below data/raw/folder/NAME, listed with their hashes, and put under
-    DVC where that works; from there on it is a data set like any folder of images. Called again with the same
-    content, it changes nothing.
+    The address is accepted by `run`, `load_data` and the command line (`--data folder:NAME`). The images are
+    written as PNG files below data/raw/folder/NAME, listed with their hashes, and put under DVC if possible.
+    From then on, the release is a data set like any folder of images. A second call with the same content
+    changes nothing.
 
-    images: an array [n, h, w, 3] or [n, h, w], a tensor [n, 3, h, w], or a sequence of such images or of PIL
-        images; of uint8, or floats in [0, 1]. Or a torch Dataset of (image, label), or {domain: Dataset}
-    labels: a class for each image: a name, or its place among `classes`; None for Datasets
-    domains: the domain of each image; None for {domain: Dataset}
-    classes: names, for labels that are numbers. fedshift sorts classes by name
-    Raises FedshiftError for images, labels and domains of different lengths, for what is not an image, at its
-    place, and where NAME is taken by other images.
+    `images`: an array [n, h, w, 3] or [n, h, w], a tensor [n, 3, h, w], or a sequence of such images or of
+        PIL images. Values are uint8, or floats in [0, 1]. Or a torch Dataset of (image, label), or {domain:
+        Dataset}.
+    `labels`: a class for each image, as a name or an index into `classes`; None for Datasets.
+    `domains`: the domain of each image; None for {domain: Dataset}.
+    `classes`: names, for labels that are numbers. fedshift sorts classes by name.
+
+    Raises FedshiftError if images, labels and domains differ in length, if an item is not an image, and if
+    NAME is taken by other images.
 
     >>> images = np.random.default_rng(0).integers(0, 256, (60, 16, 16, 3), dtype=np.uint8)
     >>> labels, domains = np.arange(60) % 2, np.repeat(["north", "south", "west"], 20)
@@ -123,9 +123,7 @@ def _rows(images: Any, labels: Any, domains: Any) -> Iterable[tuple[Any, Any, An
 
 
 def _named(labels: Sequence[Any], classes: Sequence[str] | None) -> list[str]:
-    """The class of each label. Numbers without `classes` are padded with zeros, so that they sort as
-    numbers.
-    """
+    """The class of each label. Numbers without `classes` are padded with zeros to sort as numbers."""
     plain = [label.item() if hasattr(label, "item") else label for label in labels]
     if all(isinstance(label, str) for label in plain):
         if classes is not None and (other := {*plain} - {*classes}):
@@ -146,7 +144,7 @@ def _named(labels: Sequence[Any], classes: Sequence[str] | None) -> list[str]:
 
 
 def _folder(name: Any, what: str) -> str:
-    """A domain's or class's name, which is the name of a folder."""
+    """The name of a domain or class, which becomes the name of a folder."""
     text = str(name.item() if hasattr(name, "item") else name)
     if not re.fullmatch(r"[^/\\\0.\s][^/\\\0]*", text):
         raise FedshiftError(WHERE, f"{what} {text!r} cannot name a folder", "Use letters, digits, - and _.")

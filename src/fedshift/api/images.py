@@ -19,13 +19,18 @@ from fedshift.training.provide import images, provide
 
 @dataclass(frozen=True)
 class Data:
-    """Decoded images, and who holds them.
+    """Decoded images and their partition among clients.
 
-    images: uint8 [n, px, px, 3] in RGB, a read-only memory map
-    table: one row per image, in the order of `images`: sample (its place), client (-1: of the held-out
-        domain, or of nobody), domain, class, label, split ("train", "val", "test"; "target": tested of the
-        held-out domain; "unused")
-    classes: their names; a label is a place among them
+    `images`: uint8 [n, px, px, 3] in RGB, a read-only memory map.
+    `table`: one row per image, in the order of `images`, with the columns below.
+    `classes`: their names; a label is an index into them.
+
+    Columns of `table`:
+
+    `sample`: the image's index.
+    `client`: the client that holds it; -1 for images of the held-out domain, or of no client.
+    `domain`, `class`, `label`: of the image.
+    `split`: "train", "val", "test", "target" (tested, of the held-out domain) or "unused".
     """
 
     images: NDArray[np.uint8]
@@ -49,13 +54,16 @@ def load_data(
     settings: Mapping[str, Any] | None = None,
     root: Root = None,
 ) -> Data:
-    """The images of data set `name` ("digits", "pacs:hfedf", "folder:PATH", or the `Path` of a folder),
-    partitioned among clients as runs of this seed see them; fetched, decoded and partitioned first where they
-    are not there.
+    """The images of a data set, partitioned among clients as in runs of this seed.
 
-    target: the held-out domain; protocol, settings: as of `fedshift.run`; root: the project's folder; by
-        default the present one, or the first above it that is one.
-    Raises FedshiftError for images that must be brought by hand, and says how.
+    They are fetched, decoded and partitioned first if necessary.
+
+    `name`: "digits", "pacs:hfedf", "folder:PATH", or the `Path` of a folder.
+    `target`: the held-out domain.
+    `protocol`, `settings`: as in `fedshift.run`.
+    `root`: the project's folder; by default the present folder, or the first one above it that is a project.
+
+    Raises FedshiftError for images that must be downloaded by hand, with instructions.
 
     >>> data = fedshift.load_data("digits", target="ink")
     >>> data.images.shape

@@ -1,8 +1,8 @@
-"""`fedshift.register`: a method or a network of the caller's own, by name, also from a notebook.
+"""`fedshift.register`: make a custom method or network known by name, also from a notebook.
 
-The class is written to own/<kind>/<name>.py in the project folder, with all that it uses: imports, plain
-constants, functions and classes of the same notebook. Runs are named by the code in that file, every process
-finds it there, and it can be committed.
+The class is written to own/<kind>/<name>.py in the project folder, with everything that it uses: imports,
+plain constants, functions and classes of the same notebook. Run ids depend on the code in that file. Every
+process finds it there, and it can be committed.
 """
 
 import ast
@@ -44,16 +44,22 @@ class Registered(AnyModule):
 def register(
     *, method: type[Method] | None = None, model: type[nn.Module] | None = None, root: Root = None
 ) -> str:
-    """Make a method or a network known by name, and return the name; with the same name, replace the one
-    before. Changed code makes other runs.
+    """Make a method or a network known by name, and return the name.
 
-    method: a subclass of `fedshift.federation.method.Method` with a `name` (docs/add-a-method.md)
-    model: a subclass of `fedshift.models.base.Model` with a `name` (docs/extend.md), or any `nn.Module`
-        whose constructor takes the number of classes (`classes` or `num_classes`), whose last layer is an
-        `nn.Linear` and that maps images [B, 3, h, w] to logits [B, C]; its name is then the class's in lower
-        case
-    Raises FedshiftError for what cannot be written down: a class that uses a global variable that is neither
-    a plain constant nor code.
+    A class of the same name is replaced. Runs of changed code are different runs.
+
+    `method`: a subclass of `fedshift.federation.method.Method` with a `name` (docs/add-a-method.md).
+    `model`: a subclass of `fedshift.models.base.Model` with a `name` (docs/extend.md), or any `nn.Module`
+        with the properties below. Its name is then that of the class in lower case.
+
+    Requirements for an `nn.Module`:
+
+    - its constructor takes the number of classes (`classes` or `num_classes`);
+    - its last layer is an `nn.Linear`;
+    - it maps images [B, 3, h, w] to logits [B, C].
+
+    Raises FedshiftError for a class that cannot be written to a file: one that uses a global variable that is
+    neither a plain constant nor code.
 
     >>> class Tiny(torch.nn.Sequential):
     ...     def __init__(self, classes):
@@ -96,7 +102,7 @@ def register(
 
 
 def source(cls: type) -> str:
-    """A module that contains a class, and all that it uses."""
+    """A module that contains a class and everything that it uses."""
     code: dict[str, str] = {}
     imports: set[str] = set()
     _collect(cls, code, imports)
@@ -113,7 +119,7 @@ def source(cls: type) -> str:
 
 
 def _collect(thing: Any, code: dict[str, str], imports: set[str]) -> None:
-    """Add the code of a function or class to `code`, after all that it uses."""
+    """Add the code of a function or class to `code`, after everything that it uses."""
     name, text = thing.__name__, _text(thing)
     code[name] = ""  # begun: recursion ends
     scope = vars(sys.modules[thing.__module__]) if isinstance(thing, type) else thing.__globals__
@@ -166,7 +172,7 @@ def _installed(module: str) -> bool:
 
 
 def _text(thing: Any) -> str:
-    """The source of a function or class; of a notebook's too, whose classes `inspect` does not find."""
+    """The source of a function or class. In a notebook, `inspect` alone does not find that of a class."""
     try:
         return textwrap.dedent(inspect.getsource(thing))
     except (OSError, TypeError):

@@ -1,5 +1,6 @@
-"""Runs: `fedshift.run` trains one, `fedshift.load_run` opens a finished one, `fedshift.evaluate` computes
-more of it; `fedshift.results` has those of an experiment.
+"""Runs: `fedshift.run` trains one, `fedshift.load_run` opens a finished one.
+
+`fedshift.evaluate` computes an evaluation of a run; `fedshift.results` has the results of an experiment.
 """
 
 import os
@@ -43,7 +44,8 @@ Select = Literal["last", "best_first", "best_later"]
 class Run:
     """A finished run. docs/columns.md describes the columns of its tables.
 
-    workspace: the project; directory: where the run lies
+    `workspace`: the project.
+    `directory`: the run's directory.
     """
 
     workspace: Workspace
@@ -51,22 +53,22 @@ class Run:
 
     @property
     def path(self) -> Path:
-        """Its folder."""
+        """The run's folder."""
         return self.directory.path
 
     @property
     def summary(self) -> dict[str, Any]:
-        """What it was and what it cost: digest, classes, clients, costs, environment .."""
+        """The run's settings and costs: `digest`, `classes`, `clients`, costs, `environment` and others."""
         return self.directory.summary() or {}
 
     @property
     def digest(self) -> str:
-        """16 hexadecimals that name what was declared."""
+        """The run id: 16 hexadecimal digits that identify the specification."""
         return self.directory.name.partition("-")[0]
 
     @property
     def spec(self) -> RunSpec:
-        """Everything that was declared."""
+        """The resolved specification."""
         return parse(self.summary["spec"], str(self.directory.summary_file))
 
     @property
@@ -81,26 +83,28 @@ class Run:
 
     @property
     def diagnostics(self) -> pd.DataFrame:
-        """What the method recorded of itself. Raises FedshiftError for a method that records nothing."""
+        """The diagnostics that the method recorded. Raises FedshiftError if it records none."""
         if not self.directory.diagnostics.is_file():
             what = f"{self.summary['method']} records no diagnostics"
             raise FedshiftError(self.path, what, "See: fedshift list methods.")
         return pd.DataFrame(read_parquet(self.directory.diagnostics).to_pandas())
 
     def round(self, select: Select = "last") -> int:
-        """The last round, or that of the best validation accuracy: of equal ones the first or the later."""
+        """The last round, or that of the best validation accuracy (of equal ones, the first or the later)."""
         return round_of(self.summary, select)
 
     @property
     def tested(self) -> tuple[int, int]:
-        """How many clients `id` is a mean over, of how many."""
+        """The number of clients that `id` is a mean over, and the number of all clients."""
         clients = self.summary["clients"]
         split = own_split(self.summary["spec"]["partition"], sum(client["test"] for client in clients))
         return sum(client[split] > 0 for client in clients), len(clients)
 
     def accuracy(self, select: Select = "last") -> dict[str, float]:
-        """Percent after a round: `id`, the mean over the clients that have test images (`tested`), by the
-        models that tables show; `ood`, on the held-out domain. Each where there is one.
+        """Accuracies in percent after a round, `id` and `ood`, each if it is defined.
+
+        `id` is the mean over the clients with test images (`tested`), by the models that tables show. `ood`
+        is the accuracy on the held-out domain.
         """
         found = by_round(timed_records(self.directory), self.summary["spec"]["partition"])
         after = found[found.index == self.round(select)]
@@ -108,14 +112,16 @@ class Run:
         return {where: value for where, value in values.items() if value == value}
 
     def model(self, of: Of = "unseen", *, select: Select = "last", member: int | None = None) -> Predictor:
-        """The trained network with its preprocessing, an `nn.Module` in eval mode: uint8 RGB images
-        [B, 3, px, px] to probabilities [B, C]. Needs the run's directory alone.
+        """The trained network with its preprocessing, from the run's directory alone.
 
-        of: "unseen", the model that the method gives to a domain that no client has; or a client, by number
-            or domain
-        select: of which round: "last", "best_first" or "best_later"
-        member: of several models for an unseen domain this one; by default their probabilities are averaged
-        Raises FedshiftError for a run without weights and an unknown client.
+        It is an `nn.Module` in eval mode: uint8 RGB images [B, 3, px, px] to probabilities [B, C].
+
+        `of`: "unseen", the model that the method gives to a domain without clients; or a client, by number or
+            domain.
+        `select`: weights of which round: "last", "best_first" or "best_later".
+        `member`: one of several models for a held-out domain. By default their probabilities are averaged.
+
+        Raises FedshiftError for a run without weights and for an unknown client.
 
         >>> run = fedshift.run("fedavg", "digits", "ink", rounds=2)
         >>> run.model()(torch.zeros(5, 3, 32, 32, dtype=torch.uint8)).shape
@@ -124,8 +130,11 @@ class Run:
         return predictor(self.directory, of, select=select, member=member)
 
     def predict(self, images: Images, of: Of = "unseen", *, select: Select = "last") -> Predictions:
-        """`labels` and `probabilities` of new images: paths of files, PIL images, arrays [n, h, w, 3] or
-        tensors [n, 3, h, w] of uint8, or of floats in [0, 1]; of any size, resized as in training.
+        """`labels` and `probabilities` of new images of any size, which are resized as in training.
+
+        `images`: paths of files, PIL images, arrays [n, h, w, 3] or tensors [n, 3, h, w]. Values are uint8,
+            or floats in [0, 1].
+        `of`, `select`: as in `model`.
 
         >>> run = fedshift.run("fedavg", "digits", "ink", rounds=2)
         >>> found = run.predict(fedshift.load_data("digits").images[:3])
@@ -138,8 +147,11 @@ class Run:
         self, folder: str | os.PathLike[str], formats: Sequence[str] = ("torchscript",), of: Of = "unseen",
         *, select: Select = "last",
     ) -> list[Path]:  # fmt: skip
-        """Write the model as "torchscript", "onnx" or "safetensors" with its card into `folder`; return the
-        paths. Raises FedshiftError for ONNX without its packages (`pip install "fedshift[onnx]"`).
+        """Write the model and its card into `folder`; return the paths.
+
+        `formats`: "torchscript", "onnx" or "safetensors".
+
+        Raises FedshiftError for ONNX without its packages (`pip install "fedshift[onnx]"`).
         """
         return export(self.directory, self.model(of, select=select), Path(folder), formats)
 
@@ -158,19 +170,21 @@ def run(
     threads: int = 1,
     say: Callable[[str], None] = say,
 ) -> Run:
-    """Train `method` on `data` to the end, from its checkpoint where it was stopped, and return the run; a
-    finished one is only opened. What it needs is fetched, decoded and divided first.
+    """Train `method` on `data` to the end and return the run.
 
-    data: as of `fedshift.load_data`
-    target: the held-out domain; None: no domain is held out
-    rounds: as many as the protocol's where None
-    protocol: a file below reference/protocols/, whose settings it has; over them those that the protocol has
-        for the method
-    settings: dotted key -> value, over all of these: {"local.lr": 0.1, "method.params.mu": 0.01}
-    device: "cpu", "cuda", or "auto": a GPU where there is one; threads: of the CPU
+    A run that was stopped resumes from its checkpoint; a finished one is only opened. Images are fetched,
+    decoded and partitioned first if necessary. The run is the same, with the same id and folder, as in an
+    experiment with these settings.
 
-    It is the run, of the same digest in the same folder, that an experiment with these settings trains.
-    Raises FedshiftError for what the user can mend.
+    `data`: as in `fedshift.load_data`.
+    `target`: the held-out domain; None: no domain is held out.
+    `rounds`: by default those of the protocol.
+    `protocol`: a file in reference/protocols/ with settings, including those for the method.
+    `settings`: dotted key -> value, applied last: {"local.lr": 0.1, "method.params.mu": 0.01}.
+    `device`: "cpu", "cuda", or "auto", which is a GPU if there is one.
+    `threads`: of the CPU.
+
+    Raises FedshiftError for errors that the user can fix.
 
     >>> run = fedshift.run("fedavg", "digits", "ink", rounds=2)
     >>> sorted(run.accuracy())
@@ -189,8 +203,9 @@ def run(
 
 
 def load_run(name: str | os.PathLike[str], *, root: Root = None) -> Run:
-    """The finished run in the folder `name`, or the one whose digest begins with `name`. Raises FedshiftError
-    where there is none, or several.
+    """The finished run in the folder `name`, or the one whose id begins with `name`.
+
+    Raises FedshiftError if there is none, or if there are several.
 
     >>> trained = fedshift.run("fedavg", "digits", "ink", rounds=2)
     >>> fedshift.load_run(trained.digest).path == trained.path
@@ -204,7 +219,10 @@ def load_run(name: str | os.PathLike[str], *, root: Root = None) -> Run:
 
 
 def finished(workspace: Workspace, digest: str) -> RunDirectory:
-    """The finished run whose name alone begins with `digest`. Raises FedshiftError where there is none."""
+    """The only finished run whose name begins with `digest`.
+
+    Raises FedshiftError if there is none, or if there are several.
+    """
     named = {found(run.path.with_name(run.digest)) for run in workspace.runs() if run.name.startswith(digest)}
     matching = sorted((run for run in named if run.outcome() is State.FINISHED), key=lambda run: run.path)
     if not matching:
@@ -230,15 +248,18 @@ def evaluate(
     device: str = "auto",
     **params: Any,
 ) -> pd.DataFrame:
-    """Compute an evaluation (`fedshift list evaluations`) of a finished run from the weights that it kept;
-    what has been computed is only read. Returns its table, one row as docs/columns.md says.
+    """Compute an evaluation (`fedshift list evaluations`) of a finished run from its saved weights.
 
-    select: of which round: "last", "best_first" or "best_later"
-    full_domain: all images of the held-out domain, not those alone that the run tests
-    device: "cpu", "cuda", or "auto": a GPU where there is one
-    params: the evaluation's own
-    Raises FedshiftError for an unknown evaluation or parameter, for a run without weights, and for a GPU
-    that does not work here.
+    An existing result is only read. Returns the evaluation's table, whose columns are described in
+    docs/columns.md.
+
+    `select`: weights of which round: "last", "best_first" or "best_later".
+    `full_domain`: use all images of the held-out domain, not only those that the run tests.
+    `device`: "cpu", "cuda", or "auto", which is a GPU if there is one.
+    `params`: parameters of the evaluation.
+
+    Raises FedshiftError for an unknown evaluation or parameter, for a run without weights, and for a GPU that
+    does not work.
 
     >>> run = fedshift.run("fedavg", "digits", "ink", rounds=2)
     >>> features = fedshift.evaluate(run, "features", images=50)
@@ -260,12 +281,15 @@ def results(
     select: Rule | None = None,
     root: Root = None,
 ) -> pd.DataFrame:
-    """One row per finished (or archived) run of an experiment: `method`, its axes, `round`, and `metrics` as
-    tables name them, in percent where they are fractions ("ece.ood": `fedshift list metrics`). Where a run's
-    mean over clients leaves some out, the column `clients` has "2 of 3"; else there is no such column.
+    """One row per finished (or archived) run of an experiment: `method`, its axes, `round`, and `metrics`.
 
-    select: the rule that chooses the round, by default the protocol's
-    Nothing is trained; it gathers what is there. Raises FedshiftError for an unknown experiment or metric.
+    Existing results are gathered; nothing is trained. Fractions are in percent. If the mean over clients
+    leaves some out in a run, the column `clients` has "2 of 3"; otherwise there is no such column.
+
+    `metrics`: as in tables ("ece.ood"); see `fedshift list metrics`.
+    `select`: the rule that chooses the round, by default the protocol's.
+
+    Raises FedshiftError for an unknown experiment or metric.
 
     >>> frame = fedshift.results("demo")
     >>> list(frame.columns)

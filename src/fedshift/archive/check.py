@@ -1,5 +1,6 @@
-"""Checks an archive file: its place, the schema of its tables, the versions that the code declares, and
-whether its specification is the one that its name was made of. Hashes: fedshift.archive.file.
+"""Check an archive file: its location, its tables' schema, declared versions, and specification.
+
+The specification and versions must give the run id in the file's name. Hashes: fedshift.archive.file.
 """
 
 import json
@@ -27,7 +28,7 @@ CURE = "Remove the file (git keeps it), train the run and archive it again."
 
 
 def check(workspace: Workspace, archived: Archived) -> None:
-    """Raises FedshiftError, with the place, for a file that tables must not be made of."""
+    """Raise FedshiftError, with the location, for a file that tables must not use."""
     try:
         lacking = SUMMARY_KEYS - {*(summary := archived.summary)}
     except (ValueError, TypeError) as error:
@@ -62,8 +63,9 @@ def _refused(archived: Archived, member: str, what: str) -> FedshiftError:
 
 
 def _table(archived: Archived, name: str) -> pa.Table:
-    """The Parquet file of that name. Raises FedshiftError where it is damaged, or has other columns than a
-    run records.
+    """The Parquet file of that name.
+
+    Raises FedshiftError if it is damaged, or has other columns than a run records.
     """
     try:
         table = read_parquet(archived.content[name])
@@ -81,7 +83,7 @@ def _table(archived: Archived, name: str) -> pa.Table:
 
 
 def _evaluated(archived: Archived, name: str, table: pa.Table) -> None:
-    """A result of an evaluation is of this run's weights, under the name that its stamp makes."""
+    """Check that a result of an evaluation is of this run's weights, under the name given by its stamp."""
     run = RunDirectory(Path(archived.run))
     try:
         stamp = json.loads(table.schema.metadata[b"made"])

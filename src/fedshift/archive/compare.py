@@ -1,4 +1,4 @@
-"""A run trained here beside the same run in the archive: the same bits, or how far apart."""
+"""Compare a run trained here with the same run in the archive, bit by bit or by distance."""
 
 import math
 from typing import NamedTuple
@@ -16,10 +16,12 @@ NOISE = 5.0
 
 
 class Comparison(NamedTuple):
-    """equal: whether records and weights are the same, bit for bit
-    same_code: whether both name one commit, and no uncommitted changes
-    same_class: whether the class of machine is the same; a run that was resumed elsewhere has none
-    points: largest difference of the accuracies after the last round, each a mean over its clients
+    """The result of comparing two runs.
+
+    `equal`: whether records and weights are the same, bit for bit.
+    `same_code`: whether both have the same commit, without uncommitted changes.
+    `same_class`: whether the class of machine is the same; False for a run that was resumed elsewhere.
+    `points`: largest difference of the accuracies after the last round, each a mean over its clients.
     """
 
     equal: bool
@@ -29,7 +31,7 @@ class Comparison(NamedTuple):
 
     @property
     def passed(self) -> bool:
-        """The same bits where code and machine promise them, else within NOISE."""
+        """Whether the bits are the same, if code and machine guarantee them, or `points` is within NOISE."""
         return self.equal or (not (self.same_code and self.same_class) and self.points <= NOISE)
 
     def __str__(self) -> str:
@@ -44,7 +46,7 @@ class Comparison(NamedTuple):
 
 
 def compare(run: RunDirectory, archived: Archived) -> Comparison:
-    """A finished run with an archived one of its digest."""
+    """Compare a finished run with an archived one of the same run id."""
     ours, theirs = run.summary() or {}, archived.summary
     machine = MachineClass.of(ours["environment"])
     records, others = (
@@ -64,13 +66,14 @@ def compare(run: RunDirectory, archived: Archived) -> Comparison:
 
 
 def _exact(records: pd.DataFrame) -> pd.DataFrame:
-    """The records that the same bits repeat: neither times nor what the machine took."""
+    """The records that are reproducible bit for bit: without times and measurements of the machine."""
     return records[~records["stage"].isin(MEASURED)].drop(columns="time").reset_index(drop=True)
 
 
 def _points(ours: pd.DataFrame, theirs: pd.DataFrame) -> float:
-    """The largest distance of mean accuracies of the last round, by stage, model and split, in percent; NaN
-    where a run lacks what the other tested.
+    """The largest distance of mean accuracies of the last round, by stage, model and split, in percent.
+
+    NaN if no such accuracy was measured by both runs.
     """
     means = [
         records[(records["round"] == records["round"].max()) & (records["metric"] == "accuracy")]

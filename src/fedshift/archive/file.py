@@ -1,8 +1,8 @@
-"""The file of an archived run: its directory without weights, in one ZIP that is never compressed (its
-Parquet files are) and has no times, so that the same run gives the same bytes everywhere.
+"""The file of an archived run: its directory without weights, in one ZIP.
 
-Its first member says what the others are, with their hashes. Its name ends with the hash of the whole file:
-a file is never changed, so two contributors never change the same one.
+The ZIP is uncompressed, as its Parquet files are compressed, and has no times, so that the same run gives the
+same bytes everywhere. Its first member lists the others, with their hashes. Its name ends with the hash of
+the whole file. A file is never changed, so two contributors never change the same one.
 """
 
 import io
@@ -31,7 +31,7 @@ OTHER = "Take the file from git again: git checkout -- {}. If it was merged so, 
 RUN = RunDirectory(Path())
 PLAIN = [path.name for path in (RUN.summary_file, RUN.metrics, RUN.statistics, RUN.diagnostics)]
 SUMMARY, METRICS, STATISTICS, DIAGNOSTICS = PLAIN
-# What zipfile raises for damaged bytes; RuntimeError where they say that a member is encrypted.
+# Errors of zipfile for damaged bytes; RuntimeError if a flag marks a member as encrypted.
 DAMAGED = (zipfile.BadZipFile, RuntimeError, ValueError, EOFError, OSError, struct.error)
 EVALUATED = re.compile(rf"{RUN.evaluated.name}/[^/]+-[0-9a-f]{{16}}\.parquet")
 
@@ -39,10 +39,11 @@ EVALUATED = re.compile(rf"{RUN.evaluated.name}/[^/]+-[0-9a-f]{{16}}\.parquet")
 class Index(Closed):
     """The first member of an archive file.
 
-    run: the name of the run (RunSpec.run_name), which says where the file lies
-    versions: declared when it was archived; with the specification they make the digest
-    finished: when it was finished, in seconds since 1970
-    files: SHA-256 of every other member; left_out: what of the run's files is not here, or in part, and why
+    `run`: the name of the run (RunSpec.run_name), which determines the location of the file.
+    `versions`: declared when it was archived; with the specification they give the run id.
+    `finished`: when the run was finished, in seconds since 1970.
+    `files`: SHA-256 of every other member.
+    `left_out`: files of the run that are left out, as a whole or in part, with the reason.
     """
 
     format: int
@@ -55,10 +56,10 @@ class Index(Closed):
 
 @dataclass(frozen=True)
 class Archived:
-    """An archive file that is whole.
+    """A complete archive file.
 
-    path: where it lies, or is to lie
-    content: its members by name, without the index
+    `path`: its present or future location.
+    `content`: its members by name, without the index.
     """
 
     path: Path
@@ -67,7 +68,7 @@ class Archived:
 
     @property
     def run(self) -> str:
-        """The name of the run's directory: its digest; of earlier versions `<digest>-<code>`."""
+        """The name of the run's directory: its run id, or `<digest>-<code>` in earlier versions."""
         return self.path.stem.rpartition("-")[0]
 
     @property
@@ -76,7 +77,7 @@ class Archived:
 
     @property
     def hash(self) -> str:
-        """12 hexadecimals of the whole file's SHA-256."""
+        """The first 12 hexadecimal digits of the file's SHA-256."""
         return self.path.stem.rpartition("-")[2]
 
     @property
@@ -96,7 +97,7 @@ class Archived:
 
 
 def finished(summary: Summary, metrics: Path | bytes) -> float:
-    """When a run was finished, in seconds since 1970; of earlier versions, when its last record was made."""
+    """When a run was finished, in seconds since 1970; in earlier versions, the time of its last record."""
     if "finished" in summary:
         return float(summary["finished"])
     return float(pc.max(read_parquet(metrics, columns=["time"])["time"]).as_py())
@@ -106,7 +107,7 @@ def create(
     folder: Path, run: str, versions: dict[str, int | str], finished: float, content: dict[str, bytes],
     left_out: dict[str, str],
 ) -> Archived:  # fmt: skip
-    """An archive file that is to lie in `folder`."""
+    """An archive file for the folder `folder`, not yet written."""
     files = {name: sha256(data) for name, data in sorted(content.items())}
     index = Index(
         format=FORMAT, run=run, versions=versions, finished=finished, files=files, left_out=left_out
@@ -116,20 +117,21 @@ def create(
 
 
 def _zipped(index: Index, content: dict[str, bytes]) -> bytes:
-    """The same bytes for the same content, on every machine."""
+    """The bytes of the ZIP, the same on every machine for the same content."""
     sink = io.BytesIO()
     first = (canonical_json(index.model_dump(mode="json")) + "\n").encode()
     with zipfile.ZipFile(sink, "w", zipfile.ZIP_STORED) as file:
         for name, data in [(INDEX, first), *sorted(content.items())]:
-            member = zipfile.ZipInfo(name)  # of 1980, as no run knows when it is archived
+            member = zipfile.ZipInfo(name)  # dated 1980, so that the bytes do not depend on the time
             member.create_system, member.external_attr = 3, 0o644 << 16
             file.writestr(member, data)
     return sink.getvalue()
 
 
 def read(path: Path) -> Archived:
-    """The archive file at `path`. Raises FedshiftError, with the member, for one that was damaged or changed,
-    and for one of a format that this code does not know.
+    """The archive file at `path`.
+
+    Raises FedshiftError, with the member, for a file that was damaged or changed, and for an unknown format.
     """
     if not (name := NAME.fullmatch(path.name)):
         raise _refused(path, "has no name of an archived run: <digest>-<hash>.zip")

@@ -1,4 +1,4 @@
-"""The class of a machine: what decides the last bits of a run besides its code."""
+"""The class of a machine: everything that determines the last bits of a run, except its code."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ from typing import Any, NamedTuple
 
 
 class MachineClass(NamedTuple):
-    """Two runs of one digest and code have the same bits on machines of one class.
+    """Machines on which two runs with the same id and code have the same bits.
 
-    Training by CUDA graphs counts as a class: its learning rate is a number in fp32 on the GPU, which changes
-    last digits. So a run with graphs and one without may differ within the noise between machines, are both
-    archived, and a run that was resumed the other way has the first class among its `earlier` ones.
+    Training with CUDA graphs counts as another class: the learning rate is then an fp32 number on the GPU,
+    which changes last digits. A run with graphs and one without may differ within the noise between machines,
+    and both are archived. A run that was resumed the other way has the first class among its `earlier` ones.
 
-    device: "cpu", or the name of the accelerator
-    cpu: the processor's architecture; capability: its best instruction set; model: its maker, family and
-        model, "" where the device is another, and of runs that did not note it yet
-    threads: of torch
-    torch: its version
-    arithmetic: how reduced precision is multiplied
-    earlier: other classes on which the run was trained before it was resumed; its bits are then nobody else's
-    graph: "auto" where steps were CUDA graphs; "off" on a CPU, by default, and of runs that did not note it
+    `device`: "cpu", or the name of the accelerator.
+    `cpu`: the processor's architecture.
+    `capability`: its best instruction set.
+    `model`: its vendor, family and model. "" for other devices, and for runs that did not record it.
+    `threads`: of torch.
+    `torch`: its version.
+    `arithmetic`: how reduced precision is multiplied.
+    `earlier`: other classes on which the run was trained before it was resumed. Its bits are then unique.
+    `graph`: "auto" if steps were CUDA graphs. "off" on a CPU, by default, and for runs that did not record
+        it.
     """
 
     device: str
@@ -34,7 +36,7 @@ class MachineClass(NamedTuple):
 
     @classmethod
     def of(cls, environment: dict[str, Any]) -> MachineClass:
-        """That of a run's environment (`fedshift.training.device`)."""
+        """The class given by a run's environment (`fedshift.training.device`)."""
         return cls(
             environment["device"],
             environment.get("cpu", ""),
@@ -49,7 +51,7 @@ class MachineClass(NamedTuple):
 
     @property
     def instructions(self) -> str:
-        """The instruction set of a CPU, and its model if noted."""
+        """The instruction set of a CPU, and its model if recorded."""
         return self.capability + f" ({self.model})" * bool(self.model)
 
     def __str__(self) -> str:
@@ -60,8 +62,9 @@ class MachineClass(NamedTuple):
 
 
 def hardware(environment: dict[str, Any]) -> str:
-    """What tables and report say of it: the accelerator, or of a CPU its instruction set, its model if noted,
-    and the number of threads.
+    """The machine's description in tables and reports.
+
+    It is the accelerator, or the CPU's instruction set, its model if recorded, and the number of threads.
     """
     machine = MachineClass.of(environment)
     if machine.device != "cpu":

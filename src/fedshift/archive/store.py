@@ -1,7 +1,7 @@
-"""The archive as a folder: which run is where, which file counts, how a run becomes a file, and a file a run.
+"""The archive as a folder: locations, the newest file of a run, and conversion between runs and files.
 
-A file lies where its run lies below results/runs: results-archive/<data set>/<method>/<target>/seed<seed>/.
-What two experiments share is archived once.
+A file has the same location as its run in results/runs: results-archive/<data
+set>/<method>/<target>/seed<seed>/. A run that two experiments share is archived once.
 """
 
 import functools
@@ -25,11 +25,11 @@ from fedshift.storage.rundir import RunDirectory, Summary, rounds_trained
 from fedshift.storage.workspace import Workspace
 
 COLUMNS = ("run", "rounds", "px", "precision", "digest", "commit", "finished", "machine", "hours", "kB")
-LARGE = 100_000  # bytes; docs/share-results.md says what runs have
+LARGE = 100_000  # bytes; sizes of runs: docs/share-results.md
 
 
 def files(workspace: Workspace) -> list[Archived]:
-    """All archived runs, in order. Raises FedshiftError for the first that is not whole."""
+    """All archived runs, in order. Raises FedshiftError for the first invalid file."""
     return [read(path) for path in sorted(workspace.archive.rglob("*.zip"))]
 
 
@@ -47,34 +47,39 @@ def within(folder: Path) -> list[Path]:
 
 @functools.cache
 def specification(path: Path) -> RunSpec:
-    """That of an archived run, read once: a file's name contains the hash of its content. Raises
-    FedshiftError for a file that is not whole.
+    """The specification of an archived run, cached, as a file's name contains the hash of its content.
+
+    Raises FedshiftError for an invalid file.
     """
     return parse(read(path).summary["spec"], f"{path}: {SUMMARY}: spec")
 
 
 def archived(workspace: Workspace, directories: Iterable[str]) -> int:
-    """How many of the runs with these directories, below the workspace's root, have an archived file."""
+    """The number of runs with these directories (below the workspace's root) that have an archived file."""
     names = (workspace.name_of(workspace.run_at(directory)) for directory in directories)
     return sum(bool(paths(workspace, name)) for name in names)
 
 
 def of_run(workspace: Workspace, run: str) -> list[Archived]:
-    """The archived files of a run (RunSpec.run_name), of several machines. Tables take the first, the
-    newest.
+    """The archived files of a run (RunSpec.run_name), from several machines.
+
+    Tables use the first, the newest.
     """
     files = map(read, paths(workspace, run))
     return sorted(files, key=lambda file: (-file.index.finished, file.hash))
 
 
 def add(workspace: Workspace, run: RunDirectory) -> tuple[Archived | None, list[Archived]]:
-    """Archive a finished run, as `keep` does. Raises FedshiftError for a run that `check` would refuse."""
+    """Archive a finished run, as `keep` does. Raises FedshiftError for a run that does not pass `check`."""
     return keep(workspace, pack(workspace, run))
 
 
 def keep(workspace: Workspace, new: Archived) -> tuple[Archived | None, list[Archived]]:
-    """Write an archive file, made here or elsewhere: return it, None where that or a newer one is present;
-    and the superseded files of the run, which are removed. Raises FedshiftError where `check` refuses it.
+    """Write an archive file, made here or elsewhere, and remove the files of the run that it supersedes.
+
+    Returns the file, or None if that or a newer one is present; and the removed files.
+
+    Raises FedshiftError if it does not pass `check`.
     """
     check(workspace, new)
     present = {file.path: file for file in of_run(workspace, new.index.run)}
@@ -88,11 +93,13 @@ def keep(workspace: Workspace, new: Archived) -> tuple[Archived | None, list[Arc
 
 
 def pack(workspace: Workspace, run: RunDirectory) -> Archived:
-    """The archive file of a finished run, which is not written yet.
+    """The archive file of a finished run, not yet written.
 
-    Summary and records go in byte for byte. So do statistics, diagnostics and each evaluation's result up to
-    LARGE bytes; of larger statistics the rounds whose weights are kept, which are those that tables show.
-    Raises FedshiftError where the run is not finished, or was declared by other versions than the installed
+    Summary and records are included byte for byte. Statistics, diagnostics and each evaluation's result are
+    included up to LARGE bytes. Of larger statistics, the rounds with saved weights are included, which are
+    the ones in tables.
+
+    Raises FedshiftError if the run is not finished, or was declared by other versions than the installed
     ones.
     """
     if (summary := run.summary()) is None:
@@ -120,7 +127,7 @@ def pack(workspace: Workspace, run: RunDirectory) -> Archived:
 
 
 def _statistics(run: RunDirectory, summary: Summary) -> tuple[bytes, str]:
-    """The statistics to be archived; and, where rounds are left out, which ones are in, as text."""
+    """The statistics to archive; and, if rounds are left out, the included ones, as text."""
     data = run.statistics.read_bytes()
     if len(data) <= LARGE:
         return data, ""
@@ -133,8 +140,10 @@ def _statistics(run: RunDirectory, summary: Summary) -> tuple[bytes, str]:
 
 
 def outdated(file: Archived, other: Archived) -> bool:
-    """Whether `other` is a newer file of the same run and takes the place of `file`: of the same class of
-    machine, or by a changed method. Files of other machines stay beside each other.
+    """Whether `other` is a newer file of the same run that replaces `file`.
+
+    It does if it is from the same class of machine, or from a changed method. Files of other machines are
+    both stored.
     """
     changed = file.summary.get("method_code") != other.summary.get("method_code")
     same_run = file.digest == other.digest and (changed or file.machine == other.machine)
@@ -142,14 +151,15 @@ def outdated(file: Archived, other: Archived) -> bool:
 
 
 def superseded(files: Iterable[Archived]) -> list[Archived]:
-    """The files that another of `files` supersedes, as a merge of branches may leave them."""
+    """The files that another one of `files` replaces, for example after a merge of branches."""
     every = list(files)
     return [file for file in every if any(outdated(file, other) for other in every)]
 
 
 def stand_in(workspace: Workspace, run: RunDirectory) -> RunDirectory | None:
-    """The archived run, unpacked, for a run below results/runs that is not finished; None where there is
-    none. Raises FedshiftError for a file that `check` refuses.
+    """The unpacked archived run for an unfinished run in results/runs; None if there is none.
+
+    Raises FedshiftError for a file that does not pass `check`.
     """
     for archived in of_run(workspace, workspace.name_of(run))[:1]:
         if archived.path not in _checked:
@@ -163,8 +173,9 @@ _checked: set[Path] = set()  # files that experiments share; the name of one has
 
 
 def unpacked(workspace: Workspace, archived: Archived) -> RunDirectory:
-    """An archived run as the directory of a finished run, without weights, below results/archived. What a
-    crash of the machine has cut off there is written again.
+    """An archived run as a finished run's directory in results/archived, without weights.
+
+    Files there that a crash of the machine has truncated are written again.
     """
     folder = workspace.unpacked(archived.hash)
     with built_once(folder) as part:
@@ -180,11 +191,12 @@ def unpacked(workspace: Workspace, archived: Archived) -> RunDirectory:
 
 
 def listed(archived: Iterable[Archived]) -> list[tuple[str, ...]]:
-    """COLUMNS of each run in their order, then the sum.
+    """COLUMNS of each run in order, then the sum.
 
-    rounds: trained. finished: the day, in UTC. commit: of the project whose code trained it, `+` where files
-        differed from it, `-` where it was no clone. hours: of training (of earlier versions without
-        evaluation), times the cores that the run had (core-hours), or of the accelerator.
+    `rounds`: of training.
+    `finished`: the day, in UTC.
+    `commit`: of the code that trained it; `+` if files differed from it, `-` if it was not a clone.
+    `hours`: of training (without evaluation in earlier versions): core-hours, or hours of the accelerator.
     """
     lines, total, size = [], 0.0, 0.0
     for one in archived:
@@ -200,8 +212,9 @@ def listed(archived: Iterable[Archived]) -> list[tuple[str, ...]]:
 
 
 def _hours(one: Archived) -> float:
-    """By the summary; of earlier versions by the records of rounds: before `seconds` was in checkpoints it
-    was of the last process alone.
+    """The hours from the summary; for earlier versions, from the records of rounds.
+
+    Before checkpoints had `seconds`, those of the summary were of the last process only.
     """
     records = read_parquet(one.content[METRICS], filters=pc.field("metric") == "seconds")
     of_rounds = pc.sum(records["value"]).as_py() or 0

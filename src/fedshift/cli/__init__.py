@@ -60,7 +60,7 @@ MODULES = dict.fromkeys(("table", "rank", "figure", "report"), "results") | {"ex
 
 
 class Verbs(click.Group):
-    """Lists commands without importing them; reports errors of the user without a traceback."""
+    """A group that lists commands without importing them and reports user errors without a traceback."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(VERBS)
@@ -90,7 +90,7 @@ class Verbs(click.Group):
                 formatter.write_text(", ".join(commands))
 
     def main(self, *args: Any, **options: Any) -> Any:
-        """As click does, with its errors in the form of ours."""
+        """Run click's main, with its errors in fedshift's form."""
         called: Callable[..., Any] = super().main
         if not options.pop("standalone_mode", True):
             return called(*args, standalone_mode=False, **options)
@@ -149,8 +149,9 @@ def main(ctx: click.Context, root: Path | None) -> None:
 
 
 def _any_terminal() -> None:
-    """Read and write file names and files as UTF-8 whatever the locale says, in jobs too, and print what the
-    terminal cannot show as an escape.
+    """Read and write file names and files as UTF-8 in any locale, also in jobs.
+
+    Characters that the terminal cannot show are printed as escapes.
     """
     if sys.getfilesystemencoding().lower() != "utf-8":
         words = [sys.executable, *sys.orig_argv[1:]]

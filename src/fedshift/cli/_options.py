@@ -1,5 +1,6 @@
-"""Arguments and options that several verbs take, what is made of their values, and the completion of names in
-a shell: `eval "$(_FEDSHIFT_COMPLETE=bash_source fedshift)"` (zsh, fish alike).
+"""Arguments and options shared by several commands, conversion of their values, and completion in shells.
+
+Enable completion with `eval "$(_FEDSHIFT_COMPLETE=bash_source fedshift)"`, or zsh_source, fish_source.
 """
 
 import json
@@ -19,7 +20,7 @@ Names = Callable[[Workspace], Iterable[str]]
 
 
 def complete(*kinds: Names) -> Completer:
-    """For `shell_complete=`: the names of these kinds that begin as the word does."""
+    """For `shell_complete=`: the names of these kinds that begin with the given text."""
 
     def completed(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
         workspace = Workspace(Path(context.find_root().params.get("root") or project_folder()))
@@ -34,7 +35,7 @@ def registered(kind: str) -> Names:
 
 
 def experiments(workspace: Workspace) -> list[str]:
-    """Files below experiments/."""
+    """The names of the files below experiments/."""
     from fedshift.experiments.load import available
 
     return available(workspace)
@@ -78,8 +79,9 @@ def echo_json(value: object) -> None:
 
 
 def parsed(options: tuple[str, ...], flag: str) -> dict[str, object]:
-    """Settings of `FLAG KEY=VALUE`, values as YAML. Raises FedshiftError where there is no "=", and for a
-    value that is not YAML.
+    """Settings of `FLAG KEY=VALUE`, with values as YAML.
+
+    Raises FedshiftError for an option without "=", and for a value that is not YAML.
     """
     settings = {}
     for option in options:
@@ -96,7 +98,7 @@ def parsed(options: tuple[str, ...], flag: str) -> dict[str, object]:
 
 
 def required(plan: Path | None, instead: str) -> Path:
-    """The plan. Raises FedshiftError where there is none; `instead` says what would do in its place."""
+    """The plan. Raises FedshiftError if there is none; `instead`: the alternative, for the message."""
     if plan is None:
         raise FedshiftError(
             "--plan", "no plan is given", f"Give one (fedshift plan --print path), or {instead}."
@@ -105,9 +107,7 @@ def required(plan: Path | None, instead: str) -> Path:
 
 
 def unchanged(where: str, planned: object, present: object) -> None:
-    """Raise FedshiftError where the installed code gives `present` and the plan has `planned`, and they
-    differ.
-    """
+    """Raise FedshiftError if the installed code gives `present`, which differs from `planned` in the plan."""
     if present != planned:
         what = "the code has changed since this was planned"
         raise FedshiftError(where, what, "Run snakemake again: it plans again.")

@@ -1,4 +1,4 @@
-"""`fedshift archive`: keep in git what finished runs measured, list and check it, compare runs with it."""
+"""`fedshift archive`: store measurements of finished runs in git; list, check and compare archived runs."""
 
 from collections import Counter
 from pathlib import Path
@@ -45,8 +45,8 @@ def command(
     file per run, to be committed.
 
     A clone then has tables without training (docs/share-results.md). --check exits with 2 if a file is
-    invalid. --compare exits with 1 if a run differs from the archive: in any bit on the same class of
-    machine, else by more than the noise between machines.
+    invalid. With --compare, the exit status is 1 if a run differs from the archive. On the same class of
+    machine every bit counts, on others differences above the noise between machines.
     """
     if checking + comparing + listed > 1:
         raise FedshiftError("fedshift archive", "--check, --compare and --list are three things", "Name one.")
@@ -91,8 +91,9 @@ def _write(workspace: Workspace, finished: list[RunDirectory], total: int) -> No
 
 
 def _check(workspace: Workspace, files: list[Path]) -> None:
-    """Check archived files; print how many are whole, outdated and refused, and the machines. Raises
-    FedshiftError where a file is refused.
+    """Check archived files; print how many are complete, outdated and rejected, and the machines.
+
+    Raises FedshiftError if a file is rejected.
     """
     whole, refused = [], 0
     for path in files:
@@ -124,8 +125,9 @@ def _list(workspace: Workspace, files: list[Path]) -> None:
 
 
 def _compare(workspace: Workspace, finished: list[RunDirectory]) -> None:
-    """Compare finished runs with those of their digest in the archive. Exits with 1 where a run differs by
-    more than it may.
+    """Compare finished runs with those of the same id in the archive.
+
+    Exits with 1 if a run differs by more than is allowed.
     """
     compared = failed = 0
     for run in finished:

@@ -11,7 +11,7 @@ from fedshift.cli.plan import read_request
 from fedshift.planning import planfile
 from fedshift.storage.workspace import Workspace
 
-NAMED = 10  # runs that are not finished; thousands are counted
+NAMED = 10  # maximum of unfinished runs to name; more are counted
 
 
 @click.command

@@ -1,4 +1,4 @@
-"""`fedshift compare`: methods trained alike on one data set, from images to a table."""
+"""`fedshift compare`: methods trained under the same settings on one data set, from images to a table."""
 
 import sys
 
@@ -98,7 +98,7 @@ def command(
 
 
 def _said(arguments: list[str], workspace: Workspace) -> None:
-    """Call another verb; what it refuses ends this one."""
+    """Call another command; exit with its status if it fails."""
     from fedshift.cli import main
 
     if status := main.main(["--root", str(workspace.root), *arguments], standalone_mode=False):

@@ -1,4 +1,4 @@
-"""`fedshift doctor`: what there is, what is not, what to do."""
+"""`fedshift doctor`: what is available, what is missing, and how to fix it."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""`fedshift evaluate`: compute from the kept weights of finished runs what needs weights or images."""
+"""`fedshift evaluate`: compute evaluations of finished runs from their saved weights and images."""
 
 from __future__ import annotations
 
@@ -110,8 +110,9 @@ def command(
 
 
 def _declared(workspace: Workspace, experiment: Experiment, uses: list[Use], plan: Path | None) -> Tasks:
-    """The evaluations and adaptations of an experiment's file, or of a plan. Raises FedshiftError where there
-    is none, or where the code has changed since it was planned.
+    """The evaluations and adaptations of an experiment's file, or of a plan.
+
+    Raises FedshiftError if there is none, or if the code has changed since it was planned.
     """
     if plan is None:
         tasks = evaluations(workspace, experiment)
@@ -134,8 +135,9 @@ def _named(
     workspace: Workspace, experiment: Experiment, uses: list[Use], name: str, params: dict[str, object],
     selection: str | None, images: Images,
 ) -> Tasks:  # fmt: skip
-    """The evaluation that the caller names, of an experiment's runs. Raises FedshiftError for a parameter
-    that it has not.
+    """The evaluation given on the command line, for an experiment's runs.
+
+    Raises FedshiftError for an unknown parameter.
     """
     alone = experiment.model_copy(update={"evaluations": [{name: params}]})
     ((label, task),) = evaluations(workspace, alone).items()
@@ -150,15 +152,16 @@ def _trained(uses: list[Use]) -> list[Use]:
 
 
 def _task(text: str) -> Task:
-    """The task of a plan (JSON, with its code). Raises FedshiftError where the code has changed since."""
+    """The task of a plan (JSON, with its code). Raises FedshiftError if the code has changed since."""
     task = Task(**json.loads(text)["task"])
     unchanged(f"evaluation {task.evaluation}", text, canonical_json(task.declared()))
     return task
 
 
 def _of_experiment(workspace: Workspace, experiment: Experiment, tasks: Tasks, device: torch.device) -> None:
-    """Compute tasks of every finished run, a run at a time, and gather the results. Exits with 1, and with
-    the reasons, where some could not be computed.
+    """Compute tasks for every finished run, one run at a time, and gather the results.
+
+    Exits with 1, and the reasons, if some could not be computed.
     """
     by_run: dict[str, list[str]] = {}  # directory -> labels
     for label, (_, uses) in tasks.items():
@@ -189,8 +192,9 @@ def _of_experiment(workspace: Workspace, experiment: Experiment, tasks: Tasks, d
 
 
 def _of_run(run: RunDirectory, tasks: list[Task], workspace: Workspace, device: torch.device) -> list[Path]:
-    """Compute tasks of one finished run, and print a line of each result. Its partition is made where it is
-    absent and the images are here.
+    """Compute tasks for one finished run, and print a line about each result.
+
+    Its partition is made if it is absent and the images are available.
     """
     from fedshift.evaluations.base import read
     from fedshift.spec import parse

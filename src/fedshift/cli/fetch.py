@@ -1,4 +1,4 @@
-"""fedshift fetch: get raw images or published weights, or say where to get them."""
+"""`fedshift fetch`: get raw images or pretrained weights, or show where to get them."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def command(
 
 
 def _needed_models(workspace: Workspace) -> list[str]:
-    """Whose weights the experiments of params.yaml need."""
+    """The models whose weights the experiments of params.yaml need."""
     from fedshift.cli.plan import read_request
     from fedshift.planning.lacking import needed_weights
     from fedshift.planning.plan import specs

@@ -1,4 +1,4 @@
-"""`fedshift gc`: find, and delete where asked, results that nothing needs."""
+"""`fedshift gc`: find, and optionally delete, results that nothing needs."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -45,7 +45,10 @@ def command(workspace: Workspace, deleting: bool) -> None:
 
 
 def _wanted(workspace: Workspace) -> Iterator[str]:
-    """All experiments and the searches of the tuned ones; of these themselves those with chosen settings."""
+    """All experiments and the searches of the tuned ones.
+
+    Tuned experiments are included only if their settings are chosen.
+    """
     for name in available(workspace):
         tuned = load(workspace, name).tune is not None
         if tuned:

@@ -1,5 +1,6 @@
-"""`fedshift list`: names and titles of what there is, without importing any of it; for data sets also how far
-each has come, for methods what they record.
+"""`fedshift list`: names and titles of plug-ins, data sets and experiments, without importing any of them.
+
+For data sets it also shows their state, for methods what they record.
 """
 
 import click
@@ -37,8 +38,9 @@ def command(workspace: Workspace, kind: str | None, as_json: bool) -> None:
 
 
 def _more(workspace: Workspace, kind: str | None, name: str) -> list[str]:
-    """Lines below a data set, where data sets alone are listed: the state of each release (absent, raw,
-    verified, prepared, partitioned).
+    """Lines below a data set, if only data sets are listed: the state of each release.
+
+    States are absent, raw, verified, prepared and partitioned.
     """
     if kind != "datasets":
         return []
@@ -48,7 +50,7 @@ def _more(workspace: Workspace, kind: str | None, name: str) -> list[str]:
 
 
 def _titles(workspace: Workspace, kind: str) -> dict[str, str]:
-    """Names with what each is, or what is wrong with its file."""
+    """Names with their titles, or with the error in their files."""
 
     def title(name: str) -> str:
         try:

@@ -1,4 +1,4 @@
-"""`fedshift new`: a file to start from, with its test."""
+"""`fedshift new`: create a file to start from, with its test."""
 
 import click
 

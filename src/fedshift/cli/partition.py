@@ -1,4 +1,4 @@
-"""`fedshift partition`: give every sample to a client, and to train, validation or test."""
+"""`fedshift partition`: assign every sample to a client, and to train, validation or test."""
 
 import json
 from pathlib import Path
@@ -55,19 +55,20 @@ def command(workspace: Workspace, names: tuple[str, ...], plan: Path | None, fil
 
 
 def named(run: planfile.Run) -> str:
-    """The name of a planned run's partition, as this verb is told it."""
+    """The name of a planned run's partition, as an argument of this command."""
     return run.partition.removeprefix("data/partitions/").removesuffix(".parquet")
 
 
 def _by_hand(file: Path) -> Division:
-    """The division that a file declares: alone, or as part of a whole run."""
+    """The partition declared by a file, alone or as part of a whole run."""
     value = read(file)
     return resolve_division(closed(RunSpec if "method" in value else Division, value, str(file)), str(file))
 
 
 def _planned(workspace: Workspace, names: tuple[str, ...], plan: Path | None) -> list[Division]:
-    """A run for each of the plan's partitions, or of those in `names`. Raises FedshiftError where the code
-    has changed since.
+    """A run for each of the plan's partitions, or of those in `names`.
+
+    Raises FedshiftError if the code has changed since it was planned.
     """
     path = required(plan, "--spec")
     runs = {named(run): run for run in planfile.runs(path)}

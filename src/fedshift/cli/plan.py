@@ -1,4 +1,4 @@
-"""`fedshift plan`: expand experiments to runs, and say what there is to do before anything starts."""
+"""`fedshift plan`: expand experiments to runs, and show what is left to do before anything starts."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -25,8 +25,9 @@ from fedshift.storage.workspace import TUNING, Workspace
 
 
 def read_request(workspace: Workspace, names: tuple[str, ...], **overrides: Any) -> Request:
-    """The request of `names` and `overrides`; the rest is read from params.yaml. Raises FedshiftError
-    for an unknown experiment.
+    """The request with `names` and `overrides`; everything else is read from params.yaml.
+
+    Raises FedshiftError for an unknown experiment.
     """
     path = workspace.root / "params.yaml"
     config = read(path) if path.is_file() else {}
@@ -108,7 +109,7 @@ def command(
 
 
 def _show(workspace: Workspace, path: Path, request: Request, as_json: bool) -> None:
-    """Print what is planned and left to do, a line for each experiment, then what to know about it."""
+    """Print what is planned and left to do, a line for each experiment, then notes."""
     every = planfile.runs(path)
     specs = {run.digest: RunSpec.model_validate_json(run.spec) for run in every}
     guesses = {digest: _guesses(workspace, spec, request.device) for digest, spec in specs.items()}
@@ -167,7 +168,7 @@ def _show(workspace: Workspace, path: Path, request: Request, as_json: bool) -> 
 def _notes(
     workspace: Workspace, path: Path, request: Request, left: list[Run], specs: Mapping[str, RunSpec]
 ) -> Iterator[str]:
-    """What to know about a plan. left: what is to be trained; specs: of all runs by digest."""
+    """Notes on a plan. `left`: the runs to be trained; `specs`: run id -> specification, of all runs."""
     yield from warnings(changed(workspace, planfile.runs(path)))
     if count := archived(workspace, [run.directory for run in left]):
         yield f"Archived, of what is still to do: {count} runs (`fedshift table` shows them)."
@@ -200,9 +201,7 @@ def _notes(
 
 
 def _guesses(workspace: Workspace, spec: RunSpec, device: str) -> list[str]:
-    """What the estimate of a run is reckoned from where it was not measured or counted; the table marks it
-    with `~`.
-    """
+    """The basis of a run's estimate, where it was not measured or counted; the table marks it with `~`."""
     from fedshift.planning.costs import counts, speed
 
     guesses, estimate = [], speed(workspace, spec, device)

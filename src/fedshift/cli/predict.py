@@ -42,7 +42,7 @@ member_option = click.option(
 
 
 def run_of(workspace: Workspace, name: str) -> RunDirectory:
-    """The finished run of a run id, of its beginning, or in a folder."""
+    """The finished run with this id, the beginning of an id, or folder."""
     from fedshift.api.runs import load_run
 
     return load_run(name, root=workspace.root).directory
@@ -115,8 +115,9 @@ def command(
 
 
 def files_of(images: Path) -> list[Path]:
-    """The image files of a folder and its subfolders, sorted; or the one file. Raises FedshiftError if there
-    are none.
+    """The image files of a folder and its subfolders, sorted; or the one file.
+
+    Raises FedshiftError if there are none.
     """
     if not images.is_dir():
         return [images]

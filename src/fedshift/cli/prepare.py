@@ -38,8 +38,9 @@ def command(
 
 
 def _planned(workspace: Workspace, name: str, plan: Path | None) -> tuple[str, str, int]:
-    """Data set, release and pixels of the plan's images of this name. Raises FedshiftError where the code has
-    changed since.
+    """Data set, release and pixels of the plan's images of this name.
+
+    Raises FedshiftError if the code has changed since it was planned.
     """
     path = required(plan, "the data set's name alone")
     known = {images.prepared.removeprefix("data/prepared/"): images for images in planfile.load(path).images}

@@ -1,4 +1,4 @@
-"""`fedshift pull`: results that somebody else trained, taken over so that nothing is trained again."""
+"""`fedshift pull`: get results that were trained elsewhere, so that nothing is trained again."""
 
 import sys
 from pathlib import Path
@@ -55,7 +55,7 @@ def command(workspace: Workspace, remote: str | None, force: bool, only_restore:
 
 
 def _pull(root: Path, remote: str | None, force: bool) -> None:
-    """Let DVC pull the STAGES. Raises FedshiftError with the cause where they do not come."""
+    """Let DVC pull the STAGES. Raises FedshiftError with the cause if that fails."""
     if problem := obstacle(root):
         raise FedshiftError("fedshift pull", *problem)
     if not (root / "dvc.lock").is_file():

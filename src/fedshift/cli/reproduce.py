@@ -48,8 +48,9 @@ def command(workspace: Workspace, run: str, device: str, threads: int | None) ->
 
 
 def found(workspace: Workspace, run: str) -> Archived:
-    """The newest archived run whose id begins with `run`. Raises FedshiftError where there is none, or
-    several.
+    """The newest archived run whose id begins with `run`.
+
+    Raises FedshiftError if there is none, or if there are several.
     """
     files = sorted(workspace.archive.rglob("*.zip"))
     named = [path for path in files if path.name.startswith(run)]

@@ -23,9 +23,13 @@ from fedshift.storage.workspace import Workspace
 
 
 def collected_or_archived(workspace: Workspace, name: str) -> Collected:
-    """What `fedshift collect` wrote of an experiment. Where the archive has more, the experiment's file is
-    newer or other code collected it, as in a clone that has not collected yet or pulled since, it is
-    collected first: nothing is trained. Raises FedshiftError where there is nothing to show.
+    """The collected results of an experiment, collected first if they are not current.
+
+    They are collected again if the archive has more, if the experiment's file is newer, or if other code
+    collected them. This is the case in a clone that has not collected yet, or has pulled since. Nothing is
+    trained.
+
+    Raises FedshiftError if there is nothing to show.
     """
     here = is_there(workspace, name)
     if here and (_is_current(workspace, name) or not workspace.archive.is_dir()):
@@ -41,16 +45,14 @@ def collected_or_archived(workspace: Workspace, name: str) -> Collected:
 
 
 def _hints(workspace: Workspace, name: str) -> Iterator[str]:
-    """For an experiment without results: what it costs, and experiments of the same folder that have archived
-    runs.
-    """
+    """Hints for an experiment without results: its cost, and archived experiments of the same folder."""
     from fedshift.cli.scorecard import shown_without_training
     from fedshift.experiments.expand import planned
     from fedshift.planning.costs import cost  # torch
 
     if name not in available(workspace):
         return
-    with contextlib.suppress(FedshiftError):  # whatever stops a plan, the plan says
+    with contextlib.suppress(FedshiftError):  # `fedshift plan` reports the error
         specs = [cell.spec for cell in planned(workspace, load(workspace, name)) if not cell.task]
         hours = {of: sum(cost(workspace, spec, of).minutes for spec in specs) / 60 for of in ("cpu", "cuda")}
         cpu, gpu = (f"{value:,.0f} hours" for value in hours.values())
@@ -66,8 +68,9 @@ def _hints(workspace: Workspace, name: str) -> Iterator[str]:
 
 
 def present(workspace: Workspace, names: Sequence[str]) -> list[Collected]:
-    """Those of several experiments that have results; the others are named. Raises NothingFinished where none
-    has.
+    """The experiments among `names` that have results; the others are printed.
+
+    Raises NothingFinished if none has.
     """
     found, errors = [], []
     for name in names:
@@ -83,7 +86,7 @@ def present(workspace: Workspace, names: Sequence[str]) -> list[Collected]:
 
 
 def _is_current(workspace: Workspace, name: str) -> bool:
-    """Whether what was collected of an experiment is by this code, and since its file was written."""
+    """Whether an experiment was collected by this code, and after its file was written."""
     collected, file = workspace.metrics(name), workspace.experiments / f"{name}.yaml"
     written_since = file.exists() and collected.stat().st_mtime < file.stat().st_mtime
     return not lacking(workspace, name) and not written_since
@@ -165,10 +168,10 @@ def table(
 @click.pass_obj
 def rank(workspace: Workspace, experiments: tuple[str, ...], metric: str, against: str) -> None:
     """Rank the methods of EXPERIMENTs by their mean over all data sets and held-out domains, with the worst
-    domain, and say which are distinguishable from fedavg: differences with intervals that hold all at once at
-        95%.
+    domain.
 
-    Written to results/tables/<first EXPERIMENT>/ranks.csv and .md.
+    Shows which methods are distinguishable from fedavg, by differences with intervals that hold jointly at
+    95%. Written to results/tables/<first EXPERIMENT>/ranks.csv and .md.
     """
     from fedshift.analysis import ranking
 
@@ -209,8 +212,8 @@ def report(workspace: Workspace, names: tuple[str, ...], folder: str | None) -> 
     """Write results/report/<set>/index.html of the finished and archived runs of experiments (default: those
     of params.yaml).
 
-    <set> is --set, else the name of the only experiment, or folder of them, that is asked for, else "all".
-    The page needs no network.
+    <set> is --set, else the name of the only requested experiment or folder of experiments, else "all". The
+    page needs no network.
     """
     from fedshift.analysis.report import write
 

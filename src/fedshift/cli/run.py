@@ -70,10 +70,10 @@ def _known(workspace: Workspace, name: str) -> None:
 
 
 def snakemake(experiment: str, profile: str, options: Sequence[str]) -> list[str]:
-    """The command that makes all results of an experiment; options: further words for Snakemake."""
+    """The Snakemake command for all results of an experiment; `options`: more arguments for Snakemake."""
     config, words = f"experiments=[{experiment}]", [part for word in options for part in _apart(word)]
     if flags := [place for place, word in enumerate(words) if word in ("--config", "-C")]:
-        words.insert(flags[-1] + 1, config)  # Snakemake listens to the last one alone
+        words.insert(flags[-1] + 1, config)  # Snakemake uses the last one only
         words = ["--profile", profile, *words]
     else:
         words = ["--config", config, "--profile", profile, *words]
@@ -81,10 +81,10 @@ def snakemake(experiment: str, profile: str, options: Sequence[str]) -> list[str
 
 
 def to_its_end(words: Sequence[str], root: Path) -> int:
-    """Run a command in `root` and wait for its end, whatever signal comes; returns its exit status.
+    """Run a command in `root` and wait for its end, whatever signal comes; return its exit status.
 
-    A terminal sends Ctrl-C to the command as well, which decides what it means. SIGTERM and SIGHUP may come
-    to this process alone, and are passed on.
+    A terminal sends Ctrl-C to the command as well, which decides how to react. SIGTERM and SIGHUP may come to
+    this process alone, and are passed on.
     """
     signals: list[int] = []
     child: subprocess.Popen[bytes] | None = None
@@ -109,7 +109,7 @@ def to_its_end(words: Sequence[str], root: Path) -> int:
 
 
 def _apart(word: str) -> list[str]:
-    """`--config=pack=2` and `-Cpack=2` as two words, every other as it is."""
+    """`--config=pack=2` and `-Cpack=2` as two words; any other word unchanged."""
     for flag, joined in (("--config", "--config="), ("-C", "-C")):
         if word.startswith(joined) and word != flag:
             return [flag, word.removeprefix(joined)]

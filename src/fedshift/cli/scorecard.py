@@ -1,4 +1,4 @@
-"""`fedshift scorecard`: every printed number, comparison and sentence, counted by verdict."""
+"""`fedshift scorecard`: every published number, comparison and sentence, counted by verdict."""
 
 import functools
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ def command(workspace: Workspace, written_alone: bool) -> None:
     written first.
     """
     candidates = [] if written_alone else [*_unwritten(workspace)]
-    # What plans runs is left to processes of their own: it loads torch, which the page does not need.
+    # Planning is done in separate processes, as it loads torch, which the page does not need.
     with spread(len(candidates)) as each:
         shown = each(functools.partial(_shown, workspace), candidates)
         names = [name for name, one in zip(candidates, shown, strict=True) if one]
@@ -57,12 +57,12 @@ def _collect(workspace: Workspace, name: str) -> None:
 
 
 def _write(workspace: Workspace, name: str) -> Path:
-    """The tables of a collected experiment."""
+    """Write the tables of a collected experiment."""
     return tables.write(workspace, read(workspace, name)).with_suffix(".md")
 
 
 def _unwritten(workspace: Workspace) -> Iterator[str]:
-    """Experiments with tables or claims, none of them written."""
+    """Experiments with tables or claims of which none is written."""
     for name in available(workspace) if workspace.archive.is_dir() else ():
         experiment = load(workspace, name)
         if (experiment.tables or experiment.claims) and not workspace.tables(name).exists():
@@ -74,11 +74,11 @@ def _shown(workspace: Workspace, name: str) -> bool:
 
 
 def shown_without_training(workspace: Workspace, experiment: Experiment) -> bool:
-    """Whether an experiment needs no run or has an archived one; of a tuned one, of those that
-    its search has chosen.
+    """Whether an experiment needs no run, or has an archived one.
 
-    Most experiments have none, and a spec takes long to resolve: only those are that declare the same images,
-    local training and rounds as an archived run.
+    For a tuned experiment, only runs with settings that its search has chosen count. Most experiments have
+    none, and resolving a spec takes long. So only specs with the images, local training and rounds of an
+    archived run are resolved.
     """
     if not experiment.train:
         return True
@@ -97,5 +97,5 @@ def shown_without_training(workspace: Workspace, experiment: Experiment) -> bool
 
 
 def _settings(spec: RunSpec) -> tuple[object, ...]:
-    """What a declared spec has in common with the resolved one."""
+    """The settings that a declared spec shares with the resolved one."""
     return spec.data, spec.local, spec.federation, spec.evaluation

@@ -1,4 +1,4 @@
-"""`fedshift status`: where every run of the experiments stands, failures with their reasons."""
+"""`fedshift status`: the state of every run of the experiments, with the reasons of failures."""
 
 from collections import Counter
 from pathlib import Path
@@ -57,7 +57,7 @@ def command(workspace: Workspace, names: tuple[str, ...], every: bool, as_json: 
 
 
 def _row(workspace: Workspace, path: Path, name: str) -> dict[str, Any]:
-    """An experiment: how many runs are in each state, and every run."""
+    """An experiment: the number of runs in each state, and every run."""
     fields = ("digest", "directory", "dataset", "method", "target", "seed")
     runs = []
     for run in planfile.runs(path, experiments=(name,)):
@@ -70,8 +70,10 @@ def _row(workspace: Workspace, path: Path, name: str) -> dict[str, Any]:
 
 
 def describe(workspace: Workspace, run: Run) -> tuple[State, str]:
-    """How far a run is; its writer where it is running, the reason where it failed, and whether its
-    method has changed since it was finished.
+    """The state of a run, with details.
+
+    These are the process that trains it, the reason of a failure, and whether its method has changed since it
+    was finished.
     """
     directory = workspace.run_at(run.directory)
     state = directory.state()

@@ -26,7 +26,7 @@ from fedshift.storage.workspace import Workspace
 if TYPE_CHECKING:
     from fedshift.tracking.publish import Follower
 
-PATIENCE = 120.0  # seconds that a store may be away once there is nothing else to wait for
+PATIENCE = 120.0  # seconds to wait for a store when there is nothing else to wait for
 
 
 @click.command(epilog="Examples: fedshift track; fedshift track --follow demo; then look at it with make ui")
@@ -75,7 +75,7 @@ def command(
     runs = followed(planfile.runs(path), uses)
     follower = Follower(workspace, runs, address(workspace), _metrics(workspace, uses))
     if follow:
-        os.nice(19)  # whatever trains on this machine goes first
+        os.nice(19)  # training on this machine goes first
     lock = workspace.results / ".track.lock"  # a workflow's follower waits for the one before it
     if (held := hold(lock, wait=beside is not None)) is None:
         what = "another follower is at work in this folder"
@@ -101,7 +101,7 @@ def command(
 
 
 def _metrics(workspace: Workspace, uses: list[planfile.Cell]) -> tuple[str, ...]:
-    """The metrics that tables of these experiments show and that runs do not record themselves."""
+    """The metrics in tables of these experiments that runs do not record themselves."""
     experiments = [load(workspace, name) for name in dict.fromkeys(cell.experiment for cell in uses)]
     tables = [table for experiment in experiments for table in experiment.tables.values()]
     named = dict.fromkeys(quantity(text).metric for table in tables for text in recorded(table.metrics))
@@ -109,13 +109,16 @@ def _metrics(workspace: Workspace, uses: list[planfile.Cell]) -> tuple[str, ...]
 
 
 def _work(follower: Follower, follow: bool, beside: int | None, every: float) -> None:
-    """Publish until no run is written any more, with a progress bar; errors are printed as they come. A store
-    that does not answer then has PATIENCE, or two more tries.
+    """Publish until no run is being written, with a progress bar; print errors as they come.
+
+    A store that does not respond by then has PATIENCE, or two more tries.
     """
 
     def waits() -> bool:
-        """Whether more may come: the workflow lives, which makes tables at its end, or, without a workflow,
-        some run has not ended.
+        """Whether more results may come.
+
+        That is while the workflow runs, which makes tables at its end. Without a workflow, it is until all
+        runs have ended.
         """
         if beside is not None:
             return _alive(beside)
@@ -141,6 +144,6 @@ def _work(follower: Follower, follow: bool, beside: int | None, every: float) ->
 def _alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except (ProcessLookupError, PermissionError):  # another user's process: the number was given anew
+    except (ProcessLookupError, PermissionError):  # another user's process: the number was reused
         return False
     return True

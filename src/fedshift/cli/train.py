@@ -15,7 +15,7 @@ STOPPED = 130  # as a shell reports Ctrl-C
 
 
 def _domains(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
-    """The domains of the data set that `--data` names."""
+    """The domains of the data set in `--data`."""
     dataset = str(context.params.get("data") or "").partition(":")[0]
     known: tuple[str, ...] = get("datasets", dataset).domains if dataset in names("datasets") else ()
     return [name for name in known if name.startswith(begun)]

@@ -1,4 +1,4 @@
-"""`fedshift train-pack`: train planned runs, each once. The workflow calls it."""
+"""`fedshift train-pack`: train planned runs, each once. Called by the workflow."""
 
 import json
 import logging
@@ -115,8 +115,9 @@ def command(
 
 
 def _divide(workspace: Workspace, path: Path, runs: list[Run]) -> None:
-    """Make the partitions that runs lack, in a process of its own: its seconds and memory are not theirs.
-    Exits with 1, and leaves the runs alone, where one cannot be made.
+    """Make the partitions that are missing, in a separate process, so that its time and memory do not count.
+
+    Exits with 1, without training, if one cannot be made.
     """
     lacking = [run for run in runs if not (workspace.root / run.partition).is_file()]
     if lacking:
@@ -129,7 +130,7 @@ def _divide(workspace: Workspace, path: Path, runs: list[Run]) -> None:
 
 
 def _named(path: Path, pack: str | None, digests: tuple[str, ...]) -> list[Run]:
-    """The plan's runs that are named, by pack or by digests."""
+    """The runs of the plan selected by pack or by run ids."""
     every = planfile.runs(path, pack)
     if pack is not None and not every:
         raise unknown(path, "pack", pack, {run.pack for run in planfile.runs(path)})

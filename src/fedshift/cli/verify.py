@@ -1,4 +1,4 @@
-"""fedshift verify: check raw images against their manifest."""
+"""`fedshift verify`: check raw images against their manifest."""
 
 import json
 from collections.abc import Iterator
@@ -51,7 +51,7 @@ def _identical(duplicates: dict[str, Any]) -> Iterator[str]:
     def alike(paths: list[str]) -> bool:
         return len({tuple(path.split("/")[:2]) for path in paths}) == 1
 
-    files = sorted(duplicates["files"], key=alike)  # those first that lie in several domains or classes
+    files = sorted(duplicates["files"], key=alike)  # first those that are in several domains or classes
     yield from (f"  {' = '.join(paths)}" for paths in files[:SHOWN])
     if len(files) > SHOWN:
         yield f"  ... and {len(files) - SHOWN} more groups, in the stamp"

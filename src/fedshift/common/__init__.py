@@ -1,1 +1,1 @@
-"""What every room uses: errors, files, locks, downloads, the registry. Nothing here knows of runs."""
+"""Shared parts: errors, files, locks, downloads, the registry. Nothing here depends on runs."""

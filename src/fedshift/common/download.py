@@ -11,15 +11,14 @@ from fedshift.common.errors import FedshiftError
 from fedshift.common.files import atomic_path, sha256_file
 
 TIMEOUT = 30.0  # seconds without a byte
-# Before a server sends anything: a dead connection, or an answer that asks to try again later
+# Before a server sends anything: a dead connection, or a response that requests a retry
 RETRY = Retry(3, backoff_factor=0.5, status_forcelist=(429, 500, 502, 503, 504), retry_after_max=60)
 
 
 def download(url: str, path: Path, sha256: str = "") -> None:
     """Download `url` to `path`, which appears once it is complete and its SHA-256 begins with `sha256`.
 
-    Raises FedshiftError where the server refuses, the connection breaks, the hash differs or the disk is
-    full.
+    Raises FedshiftError for an error of the server or the connection, another hash, or a full disk.
     """
     with atomic_path(path) as temporary:
         try:
@@ -38,7 +37,7 @@ def _receive(url: str, path: Path, name: str) -> None:
     with requests.Session() as session:
         for scheme in ("http://", "https://"):
             session.mount(scheme, HTTPAdapter(max_retries=RETRY))
-        headers = {"Accept-Encoding": "identity"}  # compressed on the way, a file's length would be unknown
+        headers = {"Accept-Encoding": "identity"}  # with compression, a file's length would be unknown
         answer = session.get(url, headers=headers, stream=True, timeout=TIMEOUT)
         with answer, path.open("wb") as file:
             answer.raise_for_status()

@@ -1,4 +1,4 @@
-"""Marks the functions that are a paper's equations, so that they can be listed and tested by number."""
+"""Mark the functions that are equations of a paper, so that they can be listed and tested by number."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
@@ -7,7 +7,11 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Equation(NamedTuple):
-    """paper, number: what it computes; used_with: parameters under which a run calls it."""
+    """The equation that a function computes.
+
+    `paper`, `number`: where it is from.
+    `used_with`: parameters under which a run calls it.
+    """
 
     paper: str
     number: str

@@ -1,18 +1,18 @@
-"""Errors that a user can mend."""
+"""Errors that a user can fix."""
 
 import copyreg
 import difflib
 from collections.abc import Collection, Iterable
 from typing import Any
 
-MANY, FEW = 12, 4  # choices: more than so many are not all named, but so few
+MANY, FEW = 12, 4  # choices: above MANY, only FEW are named
 
 
 class FedshiftError(Exception):
-    """A mistake outside the code: says where it is, what it is, and what to do next.
+    """An error outside the code: where it is, what is wrong, and what to do next.
 
-    `retry` tells a workflow whether running the same thing again can help (a full disk: yes; a misspelled
-    key: no).
+    `retry`: whether running the same command again can help (a full disk: yes; a misspelled key: no).
+        Workflows use it.
     """
 
     def __init__(self, where: object, what: str, cure: str = "", *, retry: bool = False) -> None:
@@ -20,20 +20,25 @@ class FedshiftError(Exception):
         super().__init__(f"{self.where}: {what}" + (f"\n  {cure}" if cure else ""))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """From another process it comes without `__init__`, which takes other arguments than `args`."""
+        """Support pickling between processes: `__init__` takes other arguments than `args`."""
         return copyreg.__newobj__, (type(self), *self.args), vars(self)  # type: ignore[attr-defined]
 
 
 class Damaged(FedshiftError):
-    """The content of a file is not what was written. Another machine may read it well: a retry can help."""
+    """A file whose content is not what was written.
+
+    Another machine may be able to read it, so a retry can help.
+    """
 
     def __init__(self, where: object, what: str, cure: str = "") -> None:
         super().__init__(where, what, cure, retry=True)
 
 
 def nearest(name: str, valid: Iterable[str], listing: str = "") -> str:
-    """One sentence with the valid choices that `name` begins, else the closest one. Where none is close: all
-    choices; of many the first, or the command that lists them, `fedshift list <listing>`.
+    """One sentence with the valid choices that begin with `name`, or else the closest one.
+
+    If none is close, all choices are listed. If there are many, it has the first ones, or the command that
+    lists them: `fedshift list <listing>`.
     """
     choices = sorted(map(str, valid))
     longer = [choice for choice in choices if name and choice.startswith(str(name))]
@@ -49,7 +54,7 @@ def nearest(name: str, valid: Iterable[str], listing: str = "") -> str:
 
 
 def unknown(where: object, kind: str, name: str, valid: Iterable[str], listing: str = "") -> FedshiftError:
-    """The error for a name that is not among `valid`; listing: as `nearest` takes it."""
+    """The error for a name that is not among `valid`; `listing`: as in `nearest`."""
     return FedshiftError(where, f"unknown {kind} '{name}'", nearest(name, valid, listing))
 
 

@@ -1,4 +1,4 @@
-"""Files and folders that are whole or absent, locks, and hashes. Standard library only."""
+"""Files and folders that are complete or absent, locks, and hashes. Standard library only."""
 
 import codecs
 import contextlib
@@ -28,7 +28,7 @@ def _umask() -> int:
 
 
 MODE = 0o666 & ~_umask()
-PATIENCE = 1.0  # seconds: whoever asks for the holder has the lock for a moment
+PATIENCE = 1.0  # seconds: a process that queries the holder has the lock for a moment
 HELD = (BlockingIOError, PermissionError)  # of a local and of a remote file system
 CURES = {
     errno.EROFS: "Mount its file system for writing, or work in another folder (--root)",
@@ -40,18 +40,19 @@ CURES = {
 
 
 def cure_of(error: OSError) -> str | None:
-    """What to do about an error of the file system; None where nobody knows."""
+    """How to fix an error of the file system; None if it is not known."""
     known = errno.ENOSPC if "No space left" in str(error) else error.errno  # a library's error has no number
     return f"{CURES[known]}, then run the same command again." if known in CURES else None
 
 
 @contextlib.contextmanager
 def atomic_path(path: Path, synced: bool = True) -> Iterator[Path]:
-    """Give a temporary name beside `path`; when the block ends well, it replaces `path` in one step.
+    """Yield a temporary path next to `path`, which is renamed to `path` in one step if the block succeeds.
 
-    The data reach the disk before the name does, unless not `synced`: then a crash of the machine may cut the
-    file off. The umask decides who may read it, whatever library wrote it. Raises FedshiftError where the
-    folder cannot be written or the disk is full.
+    With `synced`, the data reach the disk before the rename. Otherwise a crash of the machine may truncate
+    the file. The umask determines the permissions, whatever library writes the file.
+
+    Raises FedshiftError if the folder cannot be written or the disk is full.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
@@ -72,18 +73,18 @@ def atomic_path(path: Path, synced: bool = True) -> Iterator[Path]:
 
 
 def remove_temporary(folder: Path) -> None:
-    """Remove what writers that were killed have left below `folder`, in which nobody else writes now."""
+    """Remove the files that killed writers left below `folder`, to which no other process may be writing."""
     for path in folder.rglob(".*.tmp"):
         path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def built_once(folder: Path) -> Iterator[Path | None]:
-    """Build a folder once, by whichever process asks first; gives None where the folder exists.
+    """Build a folder once, in the first process that needs it; yield None if the folder exists.
 
-    Else gives a hidden folder beside it to build in. No other process builds there meanwhile, and when the
-    block ends well one rename gives it the name. After a FedshiftError it is removed, unless trying again can
-    help; what a kill or a full disk leaves is handed to the next process that asks.
+    Otherwise yield a hidden folder next to it to build in. No other process builds there at the same time,
+    and the folder is renamed if the block succeeds. After a FedshiftError it is removed, unless a retry can
+    help. The next process continues with what a kill or a full disk has left.
     """
     part = folder.with_name(f".{folder.name}.part")
     while not folder.exists():
@@ -100,20 +101,24 @@ def built_once(folder: Path) -> Iterator[Path | None]:
                     shutil.rmtree(part)
                 raise
             part.rename(folder)
-            (folder / "lock").unlink(missing_ok=True)  # not before: who asks meanwhile would build there, too
+            (folder / "lock").unlink(missing_ok=True)  # not earlier: another process would build there, too
             return
     yield None
 
 
 def write_bytes(path: Path, data: bytes, synced: bool = True) -> None:
-    """Write `data` to `path` atomically; synced: as `atomic_path` has it."""
+    """Write `data` to `path` atomically; `synced`: as in `atomic_path`."""
     with atomic_path(path, synced) as temporary:
         temporary.write_bytes(data)
 
 
 def read_text(path: Path) -> str:
-    """The text of a file that a person wrote, on any system: UTF-8, or UTF-16 where it begins with a
-    byte-order mark, which is left out; lines end in "\\n". Raises FedshiftError for any other encoding.
+    """The text of a file that a person wrote, on any system.
+
+    The encoding is UTF-8, or UTF-16 if it begins with a byte-order mark, which is removed. Lines end in
+    "\\n".
+
+    Raises FedshiftError for any other encoding.
     """
     data = path.read_bytes()
     marked = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
@@ -127,7 +132,7 @@ def read_text(path: Path) -> str:
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
-    """The rows of a CSV file with headings, read as `read_text` reads it."""
+    """The rows of a CSV file with headings, decoded by `read_text`."""
     return [*csv.DictReader(io.StringIO(read_text(path)))]
 
 
@@ -137,12 +142,15 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write `value` to `path` atomically, keys sorted, human-readable."""
+    """Write `value` to `path` atomically as readable JSON with sorted keys."""
     write_text(path, json.dumps(value, indent=1, sort_keys=True) + "\n")
 
 
 def read_json(path: Path, cure: str = "Remove it; it is then made anew.") -> dict[str, Any] | None:
-    """The JSON object in a file, None where there is no file. Raises Damaged with `cure` for a torn file."""
+    """The JSON object in a file; None if there is no file.
+
+    Raises Damaged with `cure` for a truncated file.
+    """
     try:
         value: dict[str, Any] = json.loads(path.read_bytes())
     except FileNotFoundError:
@@ -155,12 +163,12 @@ def read_json(path: Path, cure: str = "Remove it; it is then made anew.") -> dic
 
 
 def read_whole(path: Path) -> dict[str, Any] | None:
-    """The JSON object in a file; a file that a crash of the machine tore counts as never written."""
+    """The JSON object in a file; None also for a file that a crash of the machine truncated."""
     return read_json(path) if is_whole(path) else None
 
 
 def is_whole(path: Path, end: bytes = b"}") -> bool:
-    """Whether a file ends as its format does (JSON's by default): not empty, cut off or filled with zeros."""
+    """Whether a file ends as its format (by default JSON) requires: not empty, truncated or zero-filled."""
     try:
         with open(path, "rb") as file:
             file.seek(-len(end) - 1, os.SEEK_END)
@@ -170,8 +178,10 @@ def is_whole(path: Path, end: bytes = b"}") -> bool:
 
 
 def date_today(path: Path) -> None:
-    """Date a file or folder today where a wrong clock has dated it later: snakemake takes what is made of it
-    for broken. A folder is dated by the file that snakemake keeps in it. What others own stays.
+    """Set a modification time in the future, from a wrong clock, to the present.
+
+    Snakemake would otherwise consider everything built from the file as invalid. For a folder, the time of
+    Snakemake's timestamp file in it is changed, too. Files of other owners are left as they are.
     """
     for dated in (path, path / ".snakemake_timestamp"):
         with contextlib.suppress(OSError):
@@ -180,12 +190,15 @@ def date_today(path: Path) -> None:
 
 
 def canonical_json(value: Any) -> str:
-    """One text for one value: sorted keys, no spaces. NaN is refused."""
+    """One text for one value: sorted keys, no spaces. Raises ValueError for NaN."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def dotted(tree: Mapping[str, Any], by: str = ".", prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """{partition: {params: {d: 2}}} -> ("partition.params.d", 2); empty mappings leave no trace."""
+    """Dotted keys and values: {partition: {params: {d: 2}}} -> ("partition.params.d", 2).
+
+    Empty mappings are skipped.
+    """
     for key, inner in tree.items():
         if isinstance(inner, Mapping):
             yield from dotted(inner, by, f"{prefix}{key}{by}")
@@ -194,7 +207,7 @@ def dotted(tree: Mapping[str, Any], by: str = ".", prefix: str = "") -> Iterator
 
 
 def sha256(value: bytes | str) -> str:
-    """Hexadecimal SHA-256 of bytes or of a text's UTF-8."""
+    """Hexadecimal SHA-256 of bytes, or of a text in UTF-8."""
     return hashlib.sha256(value.encode() if isinstance(value, str) else value).hexdigest()
 
 
@@ -206,7 +219,7 @@ def sha256_file(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Holder:
-    """A process that holds a lock. job: its Slurm job."""
+    """A process that holds a lock; `job`: its Slurm job."""
 
     host: str
     pid: int
@@ -217,7 +230,7 @@ class Holder:
 
 
 class Locked(FedshiftError):
-    """Another process trains this run now."""
+    """Another process is training this run."""
 
     def __init__(self, path: Path, holder: Holder | None) -> None:
         cure = f"Wait for it, or stop it first. If its machine is gone: rm {path}"
@@ -233,8 +246,8 @@ def this_process() -> Holder:
 def locked(path: Path, wait: bool = False) -> Iterator[None]:
     """Hold the lock file `path` for the block, then remove it. Wait for another holder, or raise Locked.
 
-    The lock is the kernel's (flock), which file servers share between nodes; it ends with its process. The
-    file's content only serves messages.
+    The lock is the kernel's (flock), which file servers share between nodes. It ends with its process. The
+    file's content is for messages only.
     """
     if (file := hold(path, wait)) is None:
         raise Locked(path, holder(path))
@@ -247,7 +260,10 @@ def locked(path: Path, wait: bool = False) -> Iterator[None]:
 
 
 def hold(path: Path, wait: bool = False) -> int | None:
-    """Take a lock; return its open file, which ends it when closed. None where another holds it, or wait."""
+    """Take a lock and return its open file; closing it releases the lock.
+
+    If another process has the lock, wait, or return None.
+    """
     until = time.monotonic() + PATIENCE
     while True:
         try:
@@ -255,7 +271,7 @@ def hold(path: Path, wait: bool = False) -> int | None:
             file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
             with contextlib.suppress(*HELD):
                 fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-                if _is(path, file):  # else its holder has removed it meanwhile
+                if _is(path, file):  # otherwise its holder has just removed it
                     os.ftruncate(file, 0)
                     os.write(file, json.dumps(asdict(this_process())).encode())
                     return file

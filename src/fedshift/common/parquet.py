@@ -1,4 +1,4 @@
-"""Parquet files; tables whose identity is their columns and attributes (`attrs`), not the file's bytes."""
+"""Parquet files; a table is identified by its columns and attributes (`attrs`), not by the file's bytes."""
 
 import hashlib
 import json
@@ -19,9 +19,11 @@ KEY = b"fedshift"
 def read_parquet(source: Path | bytes, columns: list[str] | None = None, **options: Any) -> pa.Table:
     """The table of a Parquet file, or of the bytes of one.
 
-    options: `filters` and `schema`, as `pyarrow.parquet.read_table` has them; it looks for a data set of many
-    files, so that without options a small file takes a third of the time. One thread reads: with several,
-    a process that ends soon after may abort with status 134, its work done (apache/arrow issue 34314).
+    One thread reads. With several, a process that ends soon after may abort with status 134, its work done
+    (apache/arrow issue 34314).
+
+    `options`: `filters` and `schema` of `pyarrow.parquet.read_table`, which searches for a data set of many
+        files. Without options that is avoided, and a small file takes a third of the time.
     """
     file = pa.BufferReader(source) if isinstance(source, bytes) else source
     if not options:
@@ -31,9 +33,10 @@ def read_parquet(source: Path | bytes, columns: list[str] | None = None, **optio
 
 
 def columns_hash(frame: pd.DataFrame) -> str:
-    """SHA-256 over every column's name and values, and over the table's attributes if it has any.
+    """SHA-256 over the name and values of every column, and over the table's attributes, if any.
 
-    Integers enter as little-endian int64, so that neither a Parquet version nor a column's width changes it.
+    Integers are hashed as little-endian int64, so that the hash does not depend on the Parquet version or on
+    a column's width.
     """
     total = hashlib.sha256()
     for name in frame.columns:
@@ -49,7 +52,7 @@ def columns_hash(frame: pd.DataFrame) -> str:
 
 
 def write_columns(path: Path, frame: pd.DataFrame, facts: dict[str, Any]) -> str:
-    """Write a Parquet file atomically, with its attributes, `facts` and the hash in it; returns the hash."""
+    """Write a Parquet file atomically, with its attributes, `facts` and the hash; return the hash."""
     digest = columns_hash(frame)
     table = pa.Table.from_pandas(frame, preserve_index=False)
     metadata = {**(table.schema.metadata or {}), KEY: canonical_json({**facts, "hash": digest}).encode()}
@@ -61,7 +64,7 @@ def write_columns(path: Path, frame: pd.DataFrame, facts: dict[str, Any]) -> str
 def read_columns(path: Path, cure: str) -> tuple[pd.DataFrame, dict[str, Any]]:
     """The table and its facts (with `hash`).
 
-    Raises FedshiftError with `cure` where it is absent, Damaged where it does not match its hash.
+    Raises FedshiftError with `cure` if the file is absent, and Damaged if it does not match its hash.
     """
     if not path.is_file():
         raise FedshiftError(path, "no such file", cure)

@@ -16,7 +16,7 @@ Each = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
 
 
 def answer_of(*words: str) -> str | None:
-    """What a command prints; None where it fails, hangs or is not there."""
+    """The output of a command; None if it fails, hangs or does not exist."""
     env = {**os.environ, "COLUMNS": "10000"}  # some programs break long lines
     try:
         return subprocess.check_output(words, env=env, stderr=subprocess.DEVNULL, text=True, timeout=PATIENCE)
@@ -25,17 +25,23 @@ def answer_of(*words: str) -> str | None:
 
 
 def usable_cores() -> int:
-    """Those that its affinity allows; all of them where there is no affinity (macOS). At least 1."""
+    """The number of cores that the process may use, at least 1.
+
+    Without an affinity (macOS), these are all cores.
+    """
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextlib.contextmanager
 def spread(items: int, most: int | None = None) -> Iterator[Each]:
-    """In the block, a `map` that works in at most `most` processes of their own (default: the usable cores,
-    up to MOST). For one process or item it is Python's, which works when it is asked for a result.
+    """Yield a `map` that works in separate processes for the block.
 
-    Work and items are pickled. An error of the work is raised at its item, and what was not begun is left
-    out. The processes end with this one, even if it is killed.
+    For one process or item it is Python's `map`, which works when a result is requested. Work and items are
+    pickled. An error is raised at its item, and work that has not begun is cancelled. The processes end with
+    this one, even if it is killed.
+
+    `items`: how many there are.
+    `most`: the largest number of processes, by default the usable cores, up to MOST.
     """
     workers = min(items, most or min(usable_cores(), MOST))
     if workers < 2:
@@ -61,7 +67,7 @@ def _leave_with_parent() -> None:
 
 
 def spare_home(root: Path) -> None:
-    """Let Snakemake, DVC, torch and matplotlib use `.cache` below `root` where no home can be written."""
+    """Make Snakemake, DVC, torch and matplotlib use `.cache` below `root` if home is not writable."""
     caches, home = root.absolute() / ".cache", Path(os.path.expanduser("~"))
     own = os.environ.get("XDG_CACHE_HOME") or (home / ".cache" if home.is_dir() else "")
     if not home.is_dir():

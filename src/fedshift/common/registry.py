@@ -1,7 +1,7 @@
-"""Finds methods, models, data sets and so on by name, without importing another: one file or folder each.
+"""Find methods, models, data sets and other plug-ins by name; each is one file or folder.
 
-A project folder adds its own as files own/<kind>/<name>.py; other packages add theirs by an entry point in
-the group `fedshift.<kind>` that names the class.
+Only the requested one is imported. A project folder adds its own as files own/<kind>/<name>.py. Other
+packages add theirs by an entry point in the group `fedshift.<kind>` that names the class.
 """
 
 import ast
@@ -36,7 +36,7 @@ _project = Path()
 
 
 def use(project: Path) -> None:
-    """Find what the project folder `project` adds; by default that is the present folder."""
+    """Set the project folder with the project's own plug-ins; by default it is the present folder."""
     global _project
     if project.absolute() != _project.absolute():
         _project = project.absolute()
@@ -44,7 +44,7 @@ def use(project: Path) -> None:
 
 
 def forget() -> None:
-    """Look again for what there is, and import it again: a file below own/ has changed."""
+    """Search for plug-ins and import them again after a file below own/ has changed."""
     for function in (names, _local, _class):
         function.cache_clear()
     for name in [name for name in sys.modules if name == OWN or name.startswith(f"{OWN}.")]:
@@ -77,7 +77,7 @@ def own(kind: str) -> tuple[str, ...]:
 
 @functools.cache
 def names(kind: str) -> tuple[str, ...]:
-    """All names of a kind ("methods"), sorted. Raises FedshiftError where two things have one name."""
+    """All names of a kind ("methods"), sorted. Raises FedshiftError if two plug-ins have the same name."""
     what = "'{}' is a name of fedshift's own, and a run may mean one thing only"
     for taken in {*own(kind)} & {*_plugins(kind)}:
         cure = f"Rename it in the group fedshift.{kind} of its package."
@@ -90,7 +90,7 @@ def names(kind: str) -> tuple[str, ...]:
 
 
 def plugin_sources() -> list[Path]:
-    """The files of all packages and modules that add something to this package, located without import."""
+    """The files of all packages and modules that extend this package, located without import."""
     files = [path for kind in PACKAGES for path in _local(kind).values()]
     roots = {point.module.partition(".")[0] for kind in PACKAGES for point in _plugins(kind).values()}
     for spec in map(importlib.util.find_spec, sorted(roots)):
@@ -102,7 +102,10 @@ def plugin_sources() -> list[Path]:
 
 
 def module(kind: str, name: str, where: str = "registry") -> str:
-    """The dotted name of the module that holds `name`; raises FedshiftError with the nearest valid name."""
+    """The dotted name of the module that contains `name`.
+
+    Raises FedshiftError with the nearest valid name.
+    """
     check_known(where, kind.removesuffix("s"), name, names(kind), kind)
     if name in _local(kind):
         return f"{OWN}.{kind}.{name}"
@@ -111,10 +114,10 @@ def module(kind: str, name: str, where: str = "registry") -> str:
 
 
 def get(kind: str, name: str, where: str = "registry") -> Any:
-    """The class behind a name: the one class that its module defines with `name` as its attribute `name`.
+    """The class with this name: the only class in its module whose attribute `name` is `name`.
 
-    Raises FedshiftError for an unknown name, and at the line of a file that cannot be imported or has no such
-    class.
+    Raises FedshiftError for an unknown name, and, with the line, for a file that cannot be imported or has no
+    such class.
     """
     return _class(module(kind, name, where), name)
 
@@ -125,7 +128,7 @@ def _class(path: str, name: str) -> Any:
         loaded = importlib.import_module(path)
     except FedshiftError:
         raise
-    except Exception as error:  # whatever a file of the user's own does
+    except Exception as error:  # a user's file may raise anything
         raise _broken(error) from error
     for _, value in inspect.getmembers(loaded, inspect.isclass):
         if value.__module__ == loaded.__name__ and getattr(value, "name", None) == name:
@@ -138,7 +141,7 @@ def _class(path: str, name: str) -> Any:
 
 
 def _broken(error: Exception) -> FedshiftError:
-    """The error of a file that cannot be imported, at the line where that ended."""
+    """The error for a file that cannot be imported, with the line where the import failed."""
     if isinstance(error, SyntaxError):
         place, what = f"{error.filename}:{error.lineno}", error.msg
     else:
@@ -148,7 +151,7 @@ def _broken(error: Exception) -> FedshiftError:
 
 
 def title(kind: str, name: str) -> str:
-    """First line of the docstring, read without import. Raises FedshiftError for what is not Python."""
+    """The first paragraph of the docstring, read without import. Raises FedshiftError for invalid Python."""
     spec = importlib.util.find_spec(module(kind, name))
     assert spec is not None and spec.origin is not None
     try:

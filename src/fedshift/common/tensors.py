@@ -1,4 +1,4 @@
-"""Named tensors on disk (safetensors files, whole or absent; no pickles), and networks without values."""
+"""Named tensors on disk (safetensors files, complete or absent; no pickles), and networks without values."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ from fedshift.common.files import atomic_path
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
-    """Write contiguous tensors atomically. Raises FedshiftError where the folder cannot be written."""
+    """Write contiguous tensors atomically. Raises FedshiftError if the folder cannot be written."""
     with atomic_path(path) as temporary:
         try:
             save_file(tensors, temporary, metadata)
@@ -25,9 +25,10 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, st
 
 
 def read_tensors(path: Path, cure: str) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """All tensors of a file, on the CPU, and its metadata. Raises Damaged with `cure` for a torn file.
+    """All tensors of a file, on the CPU, and its metadata. Raises Damaged with `cure` for a truncated file.
 
-    Tensors are copied: a view into the file may be aligned otherwise, and products then differ in last bits.
+    Tensors are copied: a view into the file may be aligned differently, and products then differ in the last
+    bits.
     """
     try:
         with safe_open(path, framework="pt") as file:
@@ -38,18 +39,18 @@ def read_tensors(path: Path, cure: str) -> tuple[dict[str, Tensor], dict[str, st
 
 
 def on_host(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """The same in fp64 on the host, by one transfer of all that are on a device."""
+    """The tensors in fp64 on the host, with a single transfer of all that are on a device."""
     away = [tensor for tensor in tensors if tensor.device.type != "cpu"]
     moved = torch.cat([tensor.flatten().double() for tensor in away]).cpu() if away else torch.empty(0)
     parts = iter(moved.split([tensor.numel() for tensor in away]))
     return [t.double() if t.device.type == "cpu" else next(parts).view(t.shape) for t in tensors]
 
 
-DRAWS = frozenset({Tensor.normal_, Tensor.uniform_})  # all initialisations draw by one of them
+DRAWS = frozenset({Tensor.normal_, Tensor.uniform_})  # all initialisations sample with one of them
 
 
 class _Undrawn(TorchFunctionMode):
-    """Initialisations draw nothing: on the meta device a draw costs many calls of Python to no effect."""
+    """Skip random initialisation, which on the meta device costs many calls of Python and has no effect."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return args[0] if func in DRAWS else func(*args, **(kwargs or {}))
@@ -57,6 +58,6 @@ class _Undrawn(TorchFunctionMode):
 
 @contextlib.contextmanager
 def shapes_only() -> Iterator[None]:
-    """In the block, tensors lie on the meta device and initialisations draw nothing."""
+    """In the block, tensors are on the meta device and initialisations sample nothing."""
     with torch.device("meta"), _Undrawn():
         yield

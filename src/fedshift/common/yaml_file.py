@@ -1,8 +1,8 @@
-"""YAML files that people write: read as JSON's values, each key once, and each value as it looks.
+"""YAML files that people write: values of JSON, unique keys, and words that mean what they look like.
 
 YAML 1.1 and YAML 1.2 read some words without quotes differently: `24:00`, `010`, `1_000`, `yes`. Here numbers
-are decimal, 1e-3 is a number, true and false are the only truth values, and any other word that either
-version does not take for text is an error.
+are decimal, and 1e-3 is a number. The only truth values are true and false. Any other word that either
+version does not read as text is an error.
 """
 
 import functools
@@ -33,11 +33,11 @@ AMBIGUOUS = "!ambiguous"
 
 
 class Ambiguous(yaml.MarkedYAMLError):
-    """A word without quotes that readers of YAML take for different things."""
+    """A word without quotes that YAML versions read differently."""
 
 
 class _Words:
-    """How a word without quotes is taken, in reading and in writing."""
+    """How words without quotes are resolved, in reading and in writing."""
 
     def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> str:
         tag: str = super().resolve(kind, value, implicit)  # type: ignore[misc]
@@ -48,11 +48,11 @@ class _Words:
 
 
 class _Writer(_Words, yaml.SafeDumper):
-    """YAML with quotes around each text that is not text without them."""
+    """A YAML writer that quotes each text that would not be read as text."""
 
 
 class _Reader(_Words, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # C where PyYAML has it
-    """YAML in which a mapping has each key once, and a word without quotes means one thing."""
+    """A YAML reader with unique keys in each mapping and unambiguous words."""
 
     def ambiguous(self, node: yaml.ScalarNode) -> None:
         raise Ambiguous(problem=f"'{node.value}' has several meanings", problem_mark=node.start_mark)
@@ -74,25 +74,25 @@ _Reader.add_constructor("tag:yaml.org,2002:int", lambda self, node: int(node.val
 
 
 def value(text: str) -> Any:
-    """The value of a text. Raises yaml.YAMLError for what is not YAML, or has several meanings."""
+    """The value of a text. Raises yaml.YAMLError for invalid or ambiguous YAML."""
     return yaml.load(text, _Reader)
 
 
 def written(value: Any, **layout: Any) -> str:
-    """A value as YAML that `read` takes for the same; layout: options of yaml.dump."""
+    """A value as YAML that `read` reads as the same value; `layout`: options of yaml.dump."""
     return yaml.dump(value, Dumper=_Writer, sort_keys=False, allow_unicode=True, **layout)
 
 
 @functools.lru_cache(512)
 def _parsed(text: str, path: Path) -> str:
-    """YAML as JSON, parsed once for each text; each reader gets values of its own."""
+    """YAML as JSON, parsed once for each text; each reader gets a copy of the values."""
     parsed = value(text)
     _check_plain(parsed, path)
     return json.dumps(parsed)
 
 
 def _check_plain(parsed: Any, path: Path) -> None:
-    """Raise FedshiftError for values that JSON cannot express, and where aliases make a small file large."""
+    """Raise FedshiftError for values that JSON cannot express, and if aliases make a small file large."""
     waiting, seen = [parsed], 0
     while waiting:
         part, seen = waiting.pop(), seen + 1
@@ -114,7 +114,10 @@ def _check_plain(parsed: Any, path: Path) -> None:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The keys of a YAML file, none of an empty one. Raises FedshiftError where it cannot be read so."""
+    """The keys and values of a YAML file; empty for an empty file.
+
+    Raises FedshiftError for an unreadable or invalid file.
+    """
     try:
         keys = json.loads(_parsed(read_text(path), path))
     except yaml.MarkedYAMLError as error:

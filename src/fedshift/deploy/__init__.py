@@ -1,1 +1,1 @@
-"""Models out: the trained network of a run, its predictions, its export to formats that need no fedshift."""
+"""Deployment: the trained network of a run, its predictions, and its export for use without fedshift."""

@@ -27,14 +27,15 @@ ONNX = 'pip install "fedshift[onnx]", or in a checkout: pip install onnx onnxscr
 
 
 def export(run: RunDirectory, model: Predictor, folder: Path, formats: Iterable[str] = FORMATS) -> list[Path]:
-    """Write a model in each of `formats` (keys of FORMATS), model.json and its card, README.md; return the
-    paths.
+    """Write a model in each of `formats` (keys of FORMATS), with model.json and its card, README.md.
 
-    An export whose probabilities differ from the model's own by more than TOLERANCE is not written: raises
-    FedshiftError. So does an unknown format, and ONNX without its packages.
+    Returns the paths. Exported probabilities are compared with the model's own.
+
+    Raises FedshiftError for an export that differs by more than TOLERANCE (it is not written), for an unknown
+    format, and for ONNX without its packages.
     """
     facts = describe(run, model)
-    model(_example(model, 1))  # what networks compute once and keep is then a constant for exporters
+    model(_example(model, 1))  # values that networks compute once and store are then constants for exporters
     paths = []
     for name in dict.fromkeys(formats):
         if name not in FORMATS:
@@ -48,7 +49,7 @@ def export(run: RunDirectory, model: Predictor, folder: Path, formats: Iterable[
 
 
 def describe(run: RunDirectory, model: Predictor) -> dict[str, Any]:
-    """What a user of an exported model must know: origin, input, classes, licence, accuracy by domain (%)."""
+    """Facts for users of an exported model: origin, input, classes, licence, accuracy by domain (%)."""
     summary = run.summary() or {}
     seen = summary["spec"]["data"]
     release = get("datasets", summary["dataset"])().release(seen["release"])
@@ -78,8 +79,9 @@ def describe(run: RunDirectory, model: Predictor) -> dict[str, Any]:
 
 
 def accuracies(run: RunDirectory, model: Predictor) -> list[dict[str, Any]]:
-    """Recorded accuracy (%) of exactly this model by domain, with the number of tested images. Several models
-    for an unseen domain: the mean of their accuracies, as in tables.
+    """Recorded accuracy (%) of this model by domain, with the number of tested images.
+
+    For several models of a held-out domain, it is the mean of their accuracies, as in tables.
     """
     from fedshift.analysis.collected import timed_records
 
@@ -108,7 +110,7 @@ def accuracies(run: RunDirectory, model: Predictor) -> list[dict[str, Any]]:
 
 
 def _example(model: Predictor, count: int) -> torch.Tensor:
-    """Images of noise [count, 3, px, px], always the same."""
+    """Images of noise [count, 3, px, px], the same in every call."""
     generator = torch.Generator().manual_seed(0)
     return torch.randint(0, 256, (count, 3, model.px, model.px), generator=generator, dtype=torch.uint8)
 

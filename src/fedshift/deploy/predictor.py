@@ -32,10 +32,12 @@ Images = Sequence[Any] | NDArray[Any] | Tensor
 
 @dataclass(frozen=True)
 class Origin:
-    """Which model of which run a predictor is.
+    """The run and the model that a predictor is from.
 
-    digest, method, dataset: of the run; round: after which its weights were saved; of: "unseen", or the
-    client and its domains; model, stage, client: what records call it (fedshift.federation.records).
+    `digest`, `method`, `dataset`: of the run.
+    `round`: after which its weights were saved.
+    `of`: "unseen", or the client and its domains.
+    `model`, `stage`, `client`: as in records (fedshift.federation.records).
     """
 
     digest: str
@@ -49,14 +51,17 @@ class Origin:
 
 
 class Predictor(nn.Module):
-    """A trained network with its preprocessing: uint8 images [B, 3, px, px] in RGB to probabilities [B, C].
+    """A trained network with its preprocessing: uint8 RGB images [B, 3, px, px] to probabilities [B, C].
 
-    Several networks (a method that gives a new domain every client's model): the mean of their probabilities.
-    Made in eval mode, in fp32, whatever the precision of the training.
+    It is in eval mode, in fp32, whatever the precision of the training. With several networks (a method that
+    uses every client's model on a new domain), it returns the mean of their probabilities.
 
-    networks: one for each member, of which each returns features and logits
-    px: side of the input in pixels; input_px: side that the networks see, resized to inside
-    normalise: a key of fedshift.data.augment.NORMALISE; classes: their names; origin: where it comes from
+    `networks`: one for each member, which returns features and logits.
+    `px`: side of the input in pixels.
+    `input_px`: side of the networks' input, to which images are resized inside.
+    `normalise`: a key of fedshift.data.augment.NORMALISE.
+    `classes`: their names.
+    `origin`: the run and the model.
     """
 
     mean: Tensor
@@ -92,10 +97,12 @@ class Predictor(nn.Module):
     def predict(self, images: Images, *, tick: Callable[[int], object] = lambda count: None) -> "Predictions":
         """Labels and probabilities of images of any size, which are resized to squares as in training.
 
-        images: paths of files; arrays or tensors, one [n, h, w, 3], [n, h, w] or (tensors) [n, 3, h, w], or a
-            sequence of such images; uint8, or floats in [0, 1]; PIL images
-        tick: called with the number of images that are done
-        Raises FedshiftError for what is not an image, at its place or path.
+        `images`: paths of files, PIL images, arrays or tensors, or a sequence of such images. A single array
+            or tensor is [n, h, w, 3], [n, h, w] or (tensors) [n, 3, h, w]. Values are uint8, or floats in [0,
+            1].
+        `tick`: called with the number of images after each batch.
+
+        Raises FedshiftError for an item that is not an image, with its index or path.
         """
         batches = []
         device = self.mean.device
@@ -111,7 +118,7 @@ class Predictor(nn.Module):
     def predict_files(
         self, paths: Sequence[Path]
     ) -> tuple[tuple[list[Path], list[str], list[list[float]]], list[FedshiftError]]:
-        """Of those files that can be read: paths, labels, probabilities; and an error for each other one."""
+        """Paths, labels and probabilities of the files that can be read, and an error for each other file."""
         readable, images, errors = list[Path](), list[NDArray[np.uint8]](), list[FedshiftError]()
         for path in paths:
             try:
@@ -124,7 +131,7 @@ class Predictor(nn.Module):
         return (readable, found.labels, found.probabilities.tolist()), errors
 
     def _square(self, image: Any, place: int) -> NDArray[np.uint8]:
-        """One image as the run's own were decoded: uint8 [px, px, 3]."""
+        """One image decoded as the run's own images: uint8 [px, px, 3]."""
         if not isinstance(image, Image.Image):
             image = opened(image) if isinstance(image, str | Path) else Image.fromarray(rgb(image, place))
         return np.asarray(
@@ -134,7 +141,11 @@ class Predictor(nn.Module):
 
 @dataclass(frozen=True)
 class Predictions:
-    """classes: their names [C]; probabilities: float32 [n, C], of which each row sums to 1."""
+    """The predictions on n images.
+
+    `classes`: their names [C].
+    `probabilities`: float32 [n, C]; each row sums to 1.
+    """
 
     classes: list[str]
     probabilities: NDArray[np.float32]
@@ -146,7 +157,7 @@ class Predictions:
 
     @property
     def confidence(self) -> NDArray[np.float32]:
-        """Its probability [n]."""
+        """The probability of the most probable class of each image, [n]."""
         return self.probabilities.max(1, initial=0.0)
 
     def __len__(self) -> int:
@@ -154,7 +165,7 @@ class Predictions:
 
 
 def opened(path: str | Path) -> Image.Image:
-    """An image file, upright, in RGB. Raises FedshiftError, which names it, where it cannot be read."""
+    """An image file, upright, in RGB. Raises FedshiftError with the path if it cannot be read."""
     try:
         return read_image(Path(path))
     except Exception as error:  # a decoder may raise anything when a file is damaged
@@ -191,15 +202,17 @@ def rgb(image: Any, place: int) -> NDArray[np.uint8]:
 def predictor(
     run: RunDirectory, of: Of = "unseen", *, select: str = "last", member: int | None = None
 ) -> Predictor:
-    """The trained network of a finished run with its preprocessing, from its directory alone: neither its
-    images nor its partition need be here.
+    """The trained network of a finished run with its preprocessing, from the run's directory alone.
 
-    of: "unseen", the model that the method gives to a domain that no client has; or a client, by its number
-        or, where it is the only one, by its domain: the model that tables test it with. Where the run did not
-        save that one (a client's own right after training, evaluation.keep: clients), the client's model
-        after the last aggregation
-    select: weights of the last round, or of the best by validation: "last", "best_first", "best_later"
-    member: of several models for an unseen domain this one alone
+    The run's images and partition are not needed.
+
+    `of`: "unseen", the model that the method gives to a domain without clients. Or a client, by its number
+        or, if it is the only one, by its domain. This is the model that tables test it with. If it was not
+        saved (a client's own right after training, evaluation.keep: clients), it is the client's model after
+        the last aggregation.
+    `select`: weights of the last round, or of the best by validation: "last", "best_first", "best_later".
+    `member`: only this one of several models for a held-out domain.
+
     Raises FedshiftError for a run without weights, an unknown client and an unknown member.
     """
     summary = run.summary()
@@ -234,7 +247,7 @@ def predictor(
 def _chosen(
     kept: Iterable[Kept], reported: tuple[str, str], of: Of, summary: dict[str, Any], run: RunDirectory
 ) -> tuple[list[Kept], int, str]:
-    """The models of `of`, the client of the records that test them, and what they are the models of."""
+    """The models for `of`, the client in the records that test them, and a description of them."""
     if of == "unseen":
         found = [one for one in kept if any(client < 0 for client, *_ in one.sets)]
         return found, -1, "unseen"
@@ -256,12 +269,12 @@ def _chosen(
 
 
 def _pictured(spec: RunSpec, summary: dict[str, Any]) -> RunData:
-    """Data of the shape of the run's, without its images: what restoring its weights needs."""
+    """Data of the run's shape without its images, for restoring its weights."""
     end, clients = 0, []
     for facts in summary["clients"]:
         parts = []
         for split in ("train", "val", "test"):
-            count = max(1, facts[split])  # of no image a client's models would not be listed
+            count = max(1, facts[split])  # with 0 images, a client's models would not be listed
             parts.append(torch.arange(end, end + count))
             end += count
         train, val, test = parts

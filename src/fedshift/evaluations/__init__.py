@@ -1,3 +1,4 @@
-"""What is computed of finished runs from their kept weights and images, one file each; adaptation to a domain
-without labels among it.
+"""Evaluations of finished runs from their saved weights and images, one file each.
+
+Adaptations to a domain without labels are evaluations, too.
 """

@@ -1,6 +1,4 @@
-"""What an adaptation is: a change of a trained model by the images, not the labels, that it is then tested
-on.
-"""
+"""Adaptation: a change of a trained model by the images, without labels, that it is then tested on."""
 
 import functools
 import time
@@ -21,20 +19,25 @@ from fedshift.spec.block import MOST
 
 Batches = Callable[[int], Iterator[Tensor]]
 BatchSize = Annotated[int, Field(ge=2, le=MOST)]  # a batch of a single image is left out
-BEFORE = "post_agg"  # the stage of a model that ADAPTED is made of
+BEFORE = "post_agg"  # the stage of a model before ADAPTED
 
 
 class Adaptation(Evaluation):
-    """Records of accuracy and loss on the held-out domain, before and after: means over a method's models."""
+    """An adaptation's records: accuracy and loss on the held-out domain, before and after.
+
+    They are means over a method's models.
+    """
 
     columns = {name: SCHEMA.field(name).type for name in SCHEMA.names if name not in KEYS}
     adapts = True
 
     def adapt(self, network: Network, layout: Layout, batches: Batches) -> None:
-        """Change the row that `network` is bound to, in place, in fp32.
+        """Change the weights that `network` is bound to, in place, in fp32.
 
-        batches(size): all images once, x [size, 3, h, w] as they are tested, in fixed order; the last batch
-        may be smaller, but a single image is left out. Raises FedshiftError for a model that it cannot adapt.
+        `batches`: batches(size) yields all images once, x [size, 3, h, w] as they are tested, in fixed order.
+            The last batch may be smaller, but a single image is left out.
+
+        Raises FedshiftError for a model that cannot be adapted.
         """
         raise NotImplementedError
 
@@ -66,7 +69,7 @@ class Adaptation(Evaluation):
 
 
 def unlabelled(run: Trained, index: Tensor, size: int) -> Iterator[Tensor]:
-    """The images at positions `index` in batches of `size`; a single one is left out."""
+    """The images at positions `index` in batches of `size`; a last single image is left out."""
     return (x for x, _ in run.images(index, size) if len(x) > 1)
 
 

@@ -1,4 +1,4 @@
-"""The images that evaluations look at: some of each set, the same for all methods; and their features."""
+"""Images for evaluations: a sample of each set, the same for all methods; and their features."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,9 +20,10 @@ ClientSplit = Literal["val", "test"]  # a client's splits that models are tested
 
 @dataclass(frozen=True)
 class OfClients:
-    """images: at most so many of a client's split; seed: of the draw; splits: "val", "test", none: test, or
-    validation for a client without a test image; stage: whose model
-    (fedshift.evaluations.base.Trained.of_clients).
+    """`images`: maximum number of images from a client's split.
+    `seed`: random seed of the sample of images.
+    `splits`: "val", "test"; none: test, or validation for a client without test images.
+    `stage`: stage of the client's model (fedshift.evaluations.base.Trained.of_clients).
     """
 
     images: Count = 100
@@ -32,16 +33,18 @@ class OfClients:
 
 
 def drawn(index: Tensor, images: int, seed: int, client: int, split: str) -> Tensor:
-    """At most so many of the positions `index` [n] of a client's split, in ascending order: the same for all
-    models and methods that test the same images.
+    """A sample of at most `images` of the positions `index` [n] of a client's split, in ascending order.
+
+    It is the same for all models and methods that test the same images.
     """
     order = torch.randperm(len(index), generator=generator(seed, "features", client, split))
     return index[order[:images].sort().values.to(index.device)]
 
 
 def of_client(kept: Kept, client: int, splits: Sequence[str], images: int, seed: int) -> Tensor:
-    """Positions of a client's images: at most `images` of each of these splits, each once. Without splits:
-    of the test split, of validation where the client has no test image.
+    """Positions of a client's images: at most `images` of each of these splits, each once.
+
+    Without splits: of the test split, or of validation if the client has no test image.
     """
     own = {split: index for holder, split, index in kept.sets if holder == client}
     splits = splits or (["test"] if len(own.get("test", ())) else ["val"])
@@ -50,12 +53,16 @@ def of_client(kept: Kept, client: int, splits: Sequence[str], images: int, seed:
 
 
 def unit(features: Tensor) -> Tensor:
-    """Features [n, F] as directions, each divided by its length; one of length 0 stays."""
+    """Features [n, F], each divided by its length; features of length 0 are unchanged."""
     return F.normalize(features.double(), dim=1)
 
 
 class Pool(NamedTuple):
-    """All clients' images, by their own models: features [n, F] of length 1; client, sample, label [n]."""
+    """All clients' images, by their own models.
+
+    `features`: [n, F], of length 1.
+    `client`, `sample`, `label`: [n].
+    """
 
     features: Tensor
     client: Tensor

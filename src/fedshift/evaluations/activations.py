@@ -1,10 +1,13 @@
-"""Activations: how the filters of clients' networks respond to these clients' own images, by stage.
+"""Activations: the response of the filters of clients' networks to these clients' own images, by stage.
 
-FedRD (Wang et al.), Fig. 2, sees filters of low layers respond otherwise in each domain, those of high
-ones alike; it gives no measure. Here: the response of a filter to an image is its highest value over
-positions; two clients' filters of the same number diverge by |m - n| / sqrt((v + w) / 2) of means m, n and
-variances v, w of their responses, each on its client's images; a stage diverges by the mean over filters and
-pairs of clients. Filters whose responses never vary are left out.
+In FedRD (Wang et al.), Fig. 2, filters of low layers respond differently in each domain, those of high layers
+similarly. The paper gives no measure. Here:
+
+- The response of a filter to an image is its highest value over positions.
+- Two clients' filters of the same number diverge by |m - n| / sqrt((v + w) / 2). The means m, n and variances
+  v, w are of their responses, each on its client's images.
+- A stage diverges by the mean over filters and pairs of clients. Filters whose responses never vary are left
+  out.
 """
 
 import itertools
@@ -28,14 +31,20 @@ from fedshift.models.base import Model
 
 @dataclass(frozen=True)
 class Params(OfClients):
-    """stages: of the network, from low to high, all if none; splits: "val", "test"."""
+    """`stages`: stages of the network, from low to high; none: all.
+    `splits`: "val", "test".
+    """
 
     splits: tuple[ClientSplit, ...] = ("val", "test")
     stages: tuple[str, ...] = ()
 
 
 class Activations(Evaluation):
-    """A row for each client and stage; place: the stage's number, from 1; mean, variance: [C]."""
+    """One row for each client and stage.
+
+    `place`: the stage's number, from 1.
+    `mean`, `variance`: of the responses, [C].
+    """
 
     name = "activations"
     Params = Params
@@ -58,7 +67,11 @@ class Activations(Evaluation):
 
     @staticmethod
     def quantity(table: pd.DataFrame, name: str) -> float:
-        """low: the mean over the lower half of the stages asked for, with the middle one; high: the rest."""
+        """A mean over stages; NaN without one.
+
+        `low`: over the lower half of the requested stages, with the middle one.
+        `high`: over the others.
+        """
         by_place = divergences(table)
         half = math.ceil(len(by_place) / 2)
         chosen = by_place[:half] if name == "low" else by_place[half:]
@@ -66,7 +79,10 @@ class Activations(Evaluation):
 
 
 def named(model: Model, stages: Sequence[str], where: str) -> Sequence[str]:
-    """These stages of a network, all if none. Raises FedshiftError at `where` for one that it has not."""
+    """The given stages of a network; all if none is given.
+
+    Raises FedshiftError at `where` for an unknown stage.
+    """
     for stage in stages:
         if stage not in model.stages:
             raise unknown(f"{where}: stages", "stage", stage, list(model.stages))
@@ -75,7 +91,7 @@ def named(model: Model, stages: Sequence[str], where: str) -> Sequence[str]:
 
 @torch.no_grad()
 def responses(run: Trained, row: Tensor, index: Tensor, stages: Sequence[str]) -> dict[str, Tensor]:
-    """stage -> [n, C], the highest value of each filter over positions, of the images at `index` [n]."""
+    """stage -> [n, C], the highest value of each filter over positions, for the images at `index` [n]."""
     model = run.network.bind(row).model.eval()
     found: dict[str, list[Tensor]] = {stage: [] for stage in stages}
 
@@ -91,7 +107,7 @@ def responses(run: Trained, row: Tensor, index: Tensor, stages: Sequence[str]) -
 
 
 def divergences(table: pd.DataFrame) -> list[float]:
-    """The divergence of each stage, from low to high; NaN of one client."""
+    """The divergence of each stage, from low to high; NaN for a single client."""
     found = []
     for _, stage in table.groupby("place", sort=True):
         means, variances = (np.stack([*stage[name]]).astype(float) for name in ("mean", "variance"))

@@ -1,8 +1,7 @@
-"""Attention: where StableFDG's attention module looks in an image, beside the image (Park et al. 2023, Fig. 5
-and 6).
+"""Attention: the attention map of StableFDG for an image, with the image (Park et al. 2023, Fig. 5 and 6).
 
-Scores as at testing: an image is its own partner (Eq. 6). They sum to 1 over the positions of the last map;
-whoever draws them enlarges them.
+Scores are computed as in testing: an image is its own partner (Eq. 6). They sum to 1 over the positions of
+the last map. Figures enlarge the map to the size of the image.
 """
 
 from collections.abc import Iterator
@@ -23,9 +22,11 @@ from fedshift.models.base import Model
 
 @dataclass(frozen=True)
 class Params:
-    """images: at most so many of each class in a split of a client, and in the held-out domain; seed: of the
-    draw; splits: "val", "test", "target"; classes: names of those that are wanted, all if none; px: side of
-    the images that are kept, if they are larger.
+    """`images`: maximum number of images of each class in a client's split, and in the held-out domain.
+    `seed`: random seed of the sample of images.
+    `splits`: "val", "test", "target".
+    `classes`: names of the classes; none: all.
+    `px`: maximum side of the stored images.
     """
 
     images: int = 4
@@ -36,8 +37,13 @@ class Params:
 
 
 class Attention(Evaluation):
-    """A row for each image. class: its name; side: positions along a side of the map; scores: [side * side]
-    row by row; px: side of the image; pixels: [px * px * 3] bytes, RGB, row by row.
+    """One row for each image.
+
+    `class`: its name.
+    `side`: positions along a side of the map.
+    `scores`: [side * side], row by row.
+    `px`: side of the image.
+    `pixels`: [px * px * 3] bytes, RGB, row by row.
     """
 
     name = "attention"
@@ -63,7 +69,7 @@ class Attention(Evaluation):
             yield from self._rows(run, place, row, self._positions(run, place, index))
 
     def _positions(self, run: Trained, place: Row, index: Tensor) -> Tensor:
-        """The images of the wanted classes, in the order of the classes."""
+        """The positions of images of the requested classes, in the order of the classes."""
         labels, parts = run.samples.labels[index], []
         for name in self.hp.classes or run.classes:
             own = index[labels == run.classes.index(name)]
@@ -72,10 +78,10 @@ class Attention(Evaluation):
 
     @torch.no_grad()
     def _rows(self, run: Trained, place: Row, row: Tensor, index: Tensor) -> Iterator[Row]:
-        """One row for each image at the positions `index`, as the model `row` [P + Q] attends to it."""
+        """One row for each image at the positions `index`, with the attention of the model `row` [P + Q]."""
         model, domains = run.network.bind(row).model.eval(), run.domains()
         neck = model.neck
-        assert isinstance(neck, Neck)  # as `check` has asked
+        assert isinstance(neck, Neck)  # ensured by `check`
         for part, (x, y) in zip(index.split(BATCH), run.images(index), strict=True):
             with run.precision():
                 z = model.body(x)
@@ -91,7 +97,7 @@ class Attention(Evaluation):
 
 
 def thumbnail(image: Tensor, px: int) -> tuple[int, bytes]:
-    """Side and bytes (RGB, row by row) of a square image [3, h, h] in [0, 1], px wide at most."""
+    """Side and bytes (RGB, row by row) of a square image [3, h, h] in [0, 1], at most px wide."""
     if image.shape[-1] > px:
         image = F.interpolate(image[None], (px, px), mode="bilinear", antialias=True)[0]
     levels = (image.clamp(0, 1) * 255).round().to(torch.uint8)

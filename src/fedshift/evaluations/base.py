@@ -1,6 +1,4 @@
-"""What an evaluation is: a table, made of the kept models of a finished run and the images that they were
-tested on.
-"""
+"""Evaluation: a table computed from the saved models of a finished run and the images they were tested on."""
 
 from __future__ import annotations
 
@@ -36,12 +34,12 @@ Stage = Literal["reported", "post_train", "post_agg"]
 
 
 class Kept(NamedTuple):
-    """A model whose weights a run kept.
+    """A model whose weights a run saved.
 
-    model, stage, member: what its records call it ("global" or "personal"; fedshift.federation.records)
-    row: [P + Q], the caller's to change
-    sets: (client, split, positions of images) that the run tested it on: "val" and "test" of clients,
-        "target" of client -1, the held-out domain, and of -2, a second one
+    `model`, `stage`, `member`: its names in records ("global" or "personal"; fedshift.federation.records).
+    `row`: its weights [P + Q], which the caller may change.
+    `sets`: (client, split, positions of images) that the run tested it on. Splits are "val" and "test" of
+        clients, and "target" of client -1, the held-out domain, and of -2, a second one.
     """
 
     model: str
@@ -53,12 +51,18 @@ class Kept(NamedTuple):
 
 @dataclass(frozen=True)
 class Trained:
-    """What an evaluation sees of a finished run.
+    """A finished run as seen by an evaluation.
 
-    spec: its settings; round: whose weights these are; network: to be bound to a model's row; layout: of the
-    row; samples: all images with their labels; precision: entered around a forward pass; classes: names of
-    the labels; domains: gives the domain of every image, by position; models: gives the kept models, made
-    anew by each call; reported: which of the models that clients are tested with tables show.
+    `spec`: its settings.
+    `round`: of the weights.
+    `network`: to be bound to a model's weights.
+    `layout`: of the weights.
+    `samples`: all images with their labels.
+    `precision`: a context for forward passes.
+    `classes`: names of the labels.
+    `domains`: returns the domain of every image, by position.
+    `models`: yields the saved models; each call restores them again.
+    `reported`: model and stage of clients that tables show.
     """
 
     spec: RunSpec
@@ -73,17 +77,19 @@ class Trained:
     reported: Tested
 
     def sets(self, splits: Sequence[str]) -> Iterator[tuple[Row, Tensor, Tensor]]:
-        """Each kept model on each of its sets with images: keys of its rows, model [P + Q], positions."""
+        """Each saved model on each of its sets with images: keys of its rows, model [P + Q], positions."""
         for model in self.models():
             for client, split, index in model.sets:
                 if len(index) and split in splits:
                     yield self.key(model, client, split), model.row, index
 
     def of_clients(self, stage: Stage = "reported") -> dict[int, Kept]:
-        """One model of each client, by its number: where all clients have the same, that.
+        """One model of each client, by its number; the same model if all clients share it.
 
-        stage: the reported one ("post_agg" stands in where it was not kept), the one right after local
-        training, or the one after aggregation. Raises FedshiftError where the run kept none such.
+        `stage`: "reported" is the one in tables ("post_agg" if it was not saved). "post_train" is the one
+            right after local training, "post_agg" the one after aggregation.
+
+        Raises FedshiftError if the run saved no such model.
         """
         found: dict[int, dict[Tested, Kept]] = {}
         for kept in self.models():
@@ -108,12 +114,12 @@ class Trained:
         return chosen
 
     def key(self, kept: Kept, client: int | None, split: str | None) -> Row:
-        """The keys of a row about a model on a client's images; None: about all clients together."""
+        """The keys of a row about a model on a client's images; None: on all clients together."""
         values = self.round, kept.stage, kept.model, kept.member, client, split
         return dict(zip(KEYS, values, strict=True))
 
     def images(self, index: Tensor, size: int = BATCH) -> Iterator[tuple[Tensor, Tensor]]:
-        """Images as a model sees them, and labels, at positions `index` in batches of `size`."""
+        """Images as model inputs, and labels, at positions `index` in batches of `size`."""
         for part in index.split(size):
             pixels, y = self.samples.take(part)
             yield self.samples.evaluate(pixels), y
@@ -129,15 +135,14 @@ class Trained:
 
 
 class Evaluation:
-    """hp: its parameters; method: the method that trained the run, with that run's.
+    """An evaluation of finished runs. `hp`: its parameters; `method`: the run's method, with its parameters.
 
-    name, version: of the registry; version counts up when results change
-    Params: a frozen dataclass of its parameters
-    columns: of its table, behind those that say which model on which images
-        (fedshift.federation.records.KEYS)
-    adapts: it changes the models by the held-out images first, and gives accuracy and loss: `adapt` in an
-        experiment makes it a row of tables
-    quantities: name -> what tables and claims call a number that `quantity` makes of a run's table
+    `name`, `version`: of the registry; the version is increased when results change.
+    `Params`: a frozen dataclass of its parameters.
+    `columns`: of its table, after those that identify model and images (fedshift.federation.records.KEYS).
+    `adapts`: whether it first changes the models by the held-out images, and returns accuracy and loss. Under
+        `adapt` in an experiment it is a row of tables.
+    `quantities`: name -> label in tables and claims of a number that `quantity` computes from a run's table.
     """
 
     name: ClassVar[str]
@@ -152,43 +157,47 @@ class Evaluation:
 
     @classmethod
     def check(cls, model: Model, where: object) -> None:
-        """Raises FedshiftError at `where` for a network, as the method wants it, that this cannot work on.
+        """Raise FedshiftError at `where` for a network that the evaluation does not support.
 
-        Called when a run is planned, too: tensors may have no values.
+        `model`: the network in the form that the method uses. The check is also called when a run is planned,
+            when tensors may have no values.
         """
 
     def rows(self, run: Trained) -> Iterator[Row]:
-        """The rows of its table: KEYS and `columns`. Draws only from fedshift.federation.batches."""
+        """The rows of its table: KEYS and `columns`.
+
+        Random numbers come from fedshift.federation.batches only.
+        """
         raise NotImplementedError
 
     @staticmethod
     def quantity(table: pd.DataFrame, name: str) -> float:
-        """One of `quantities` of the table of a run, NaN where it is not defined."""
+        """One of `quantities`, computed from the table of a run; NaN if it is not defined."""
         raise NotImplementedError
 
     @staticmethod
     def line(table: pa.Table) -> str:
-        """What the command line says of a table when it is written."""
+        """The line that the command prints when it has written a table."""
         return f"{len(table)} rows"
 
     def table(self, run: Trained) -> pa.Table:
-        """All rows of a run."""
+        """All rows of a run as a table."""
         return pa.Table.from_pylist([*self.rows(run)], self.schema())
 
     @classmethod
     def schema(cls) -> pa.Schema:
-        """The columns of its table, with KEYS in front."""
+        """The columns of its table, starting with KEYS."""
         return pa.schema({**KEYS, **cls.columns})
 
 
 def write(path: Path, table: pa.Table, origin: Row) -> None:
-    """Write a table with its origin (what it was computed from), atomically."""
+    """Write a table atomically, with its origin (what it was computed from)."""
     with atomic_path(path) as temporary:
         stamped = table.replace_schema_metadata({"made": json.dumps(origin)})
         pq.write_table(stamped, temporary, compression="zstd")
 
 
 def read(path: Path) -> tuple[pa.Table, Row]:
-    """What `write` wrote."""
+    """A table that `write` wrote, and its origin."""
     table = read_parquet(path)
     return table.replace_schema_metadata(), json.loads(table.schema.metadata[b"made"])

@@ -1,7 +1,7 @@
-"""CKA: how alike the features are that two clients' networks make of the same images (linear centred kernel
-alignment, Kornblith et al., ICML 2019, Section 3).
+"""CKA: the similarity of two clients' networks by their features of the same images.
 
-1: equal up to a rotation and a scale; 0: nothing in common. The images are those of all clients.
+Linear centred kernel alignment (Kornblith et al., ICML 2019, Section 3). 1: equal up to a rotation and a
+scale; 0: nothing in common. The images are those of all clients.
 """
 
 import itertools
@@ -23,7 +23,11 @@ def linear_cka(x: Tensor, y: Tensor) -> float:
 
 
 class CKA(Evaluation):
-    """A row for each pair of clients, client < other. images: how many; cka: their similarity."""
+    """One row for each pair of clients, client < other.
+
+    `images`: how many.
+    `cka`: their similarity.
+    """
 
     name = "cka"
     Params = OfClients

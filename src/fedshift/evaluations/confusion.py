@@ -1,4 +1,4 @@
-"""Confusion: how many images of each class are taken for which."""
+"""Confusion: the number of images of each class by predicted class."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,13 +11,17 @@ from fedshift.evaluations.base import Evaluation, Row, Split, Trained
 
 @dataclass(frozen=True)
 class Params:
-    """splits: of clients ("val", "test"), and "target", the held-out domain."""
+    """`splits`: "val" and "test" of clients; "target", the held-out domain."""
 
     splits: tuple[Split, ...] = ("test", "target")
 
 
 class Confusion(Evaluation):
-    """counts: [C * C] images by label, then by the class that has the highest logit; classes: their names."""
+    """One confusion matrix per model and set.
+
+    `counts`: [C * C] images by label, then by the class with the highest logit.
+    `classes`: their names.
+    """
 
     name = "confusion"
     Params = Params

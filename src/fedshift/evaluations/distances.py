@@ -1,9 +1,9 @@
 """Distances: between the features of images of one class, of two classes, and of two domains.
 
-FDSE (Wang et al., CVPR 2025), Section 5.3, reads inter- and intra-class distances off a t-SNE, and gives no
-definition. Here: features are what the head sees, each divided by its length, so that a network whose
-features are long is not ahead; a distance is the mean Euclidean one over pairs of different images, all
-clients' images together, each seen by its client's model.
+FDSE (Wang et al., CVPR 2025), Section 5.3, reads inter- and intra-class distances from a t-SNE, without a
+definition. Here, features are the input of the head, each divided by its length, so that networks with long
+features have no advantage. A distance is the mean Euclidean one over pairs of different images. All clients'
+images are taken together, each with the features of its client's model.
 """
 
 from collections.abc import Iterator
@@ -21,13 +21,16 @@ from fedshift.evaluations.base import Evaluation, Row, Trained
 
 @dataclass(frozen=True)
 class Params(OfClients):
-    """More images than others look at: a pair costs little."""
+    """More images than in other evaluations, as a pair costs little."""
 
     images: Count = 200
 
 
 class Distances(NamedTuple):
-    """Means over pairs, NaN without one: of two classes, of one class, of one class in two domains."""
+    """Means over pairs of images, NaN without a pair.
+
+    They are of two classes, of one class, and of one class in two domains.
+    """
 
     inter: float
     intra: float
@@ -35,7 +38,10 @@ class Distances(NamedTuple):
 
 
 def distances(features: Tensor, label: Tensor, domain: Tensor) -> Distances:
-    """features [n, F], label [n], domain [n] (numbers): mean Euclidean distances over pairs i < j."""
+    """Mean Euclidean distances over pairs i < j of features [n, F].
+
+    `label`, `domain`: numbers [n].
+    """
     first, second = torch.triu_indices(len(label), len(label), 1)
     apart = torch.cdist(features, features, compute_mode="donot_use_mm_for_euclid_dist")[first, second]
     alike = label[first] == label[second]
@@ -44,7 +50,11 @@ def distances(features: Tensor, label: Tensor, domain: Tensor) -> Distances:
 
 
 class ClassDistances(Evaluation):
-    """A row for all clients together. images: how many; inter, intra, domains: as `Distances` says."""
+    """One row for all clients together.
+
+    `images`: how many.
+    `inter`, `intra`, `domains`: as in `Distances`.
+    """
 
     name = "distances"
     Params = Params

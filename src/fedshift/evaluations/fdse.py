@@ -1,11 +1,11 @@
-"""FDSE-Adaption: the erasers learn the target domain (Wang et al., CVPR 2025, Algorithm 3).
+"""FDSE-Adaption: adapt the erasers to the held-out domain (Wang et al., CVPR 2025, Algorithm 3).
 
-The personal halves of the blocks descend the consistency term alone, which needs no labels: BN_DSE is in
-training mode, all else is frozen and in evaluation mode. The global statistics are those of BN_DFE; the
-running ones start there and go on over all epochs.
+The personal halves of the blocks descend the consistency term alone, which needs no labels. BN_DSE is in
+training mode; everything else is frozen and in evaluation mode. The global statistics are those of BN_DFE.
+The running statistics start there and continue over all epochs.
 
-Not in the paper ("several epochs"): epochs, step size and batch. The term is that of Eq. 4-7 for every form
-that training had, with the run's own beta.
+The paper has "several epochs", and no step size or batch size. The term is that of Eq. 4-7, whatever its form
+was in training, with the run's own beta.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,10 @@ from fedshift.models.base import Model
 
 @dataclass(frozen=True)
 class Params:
-    """epochs: passes over the images; lr: step size; batch: images at once, at least 2 for statistics."""
+    """`epochs`: passes over the images.
+    `lr`: step size.
+    `batch`: images per batch, at least 2 for statistics.
+    """
 
     epochs: int = 5
     lr: float = 0.01
@@ -33,12 +36,12 @@ class Params:
 
 @equation("FDSE", "Alg. 3, line 7")
 def descend(w: Tensor, g: Tensor, lr: float) -> Tensor:
-    """w - lr g: plain gradient descent, without weight decay or clipping."""
+    """A step of plain gradient descent, w - lr g, without weight decay or clipping."""
     return w - lr * g
 
 
 class FDSEAdaption(Adaptation):
-    """Trains what has the role "dse"."""
+    """Trains the tensors with the role "dse"."""
 
     name = "fdse"
     Params = Params

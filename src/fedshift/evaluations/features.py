@@ -1,4 +1,4 @@
-"""Features: what the head sees of some images of each client, with label, domain and prediction."""
+"""Features: the input of the head for some images of each client, with label, domain and prediction."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,8 +11,9 @@ from fedshift.evaluations.base import Evaluation, Row, Split, Trained
 
 @dataclass(frozen=True)
 class Params:
-    """images: at most so many of a client's split and of the held-out domain; seed: which these are, the same
-    for all models and methods that test the same images; splits: "val", "test", "target".
+    """`images`: maximum number of images from a client's split, and from the held-out domain.
+    `seed`: random seed of the sample, which is the same for all models and methods that test the same images.
+    `splits`: "val", "test", "target".
     """
 
     images: int = 200
@@ -25,7 +26,11 @@ class Params:
 
 
 class Features(Evaluation):
-    """A row for each image. sample: its position in the decoded images; feature: [F], the head's input."""
+    """One row for each image.
+
+    `sample`: its position in the decoded images.
+    `feature`: the head's input, [F].
+    """
 
     name = "features"
     Params = Params

@@ -1,7 +1,7 @@
-"""FedBN-Adaption: the running statistics of the target domain (Wang et al., CVPR 2025, Algorithm 2).
+"""FedBN-Adaption: the running statistics of the held-out domain (Wang et al., CVPR 2025, Algorithm 2).
 
-Deviation: only batch normalisation is in training mode, so that Dropout draws nothing. The released code
-passes five times over the images, the paper once.
+Deviation: only batch normalisation is in training mode, so that Dropout is inactive. The released code passes
+over the images five times, the paper once.
 """
 
 from dataclasses import dataclass
@@ -17,14 +17,16 @@ from fedshift.models.base import Model
 
 @dataclass(frozen=True)
 class Params:
-    """epochs: passes over the images; batch: images at once, at least 2 for statistics."""
+    """`epochs`: passes over the images.
+    `batch`: images per batch, at least 2 for statistics.
+    """
 
     epochs: int = 1
     batch: BatchSize = 50
 
 
 class FedBNAdaption(Adaptation):
-    """Moves running means and variances of every batch normalisation, and nothing else."""
+    """Updates running means and variances of every batch normalisation, and nothing else."""
 
     name = "fedbn"
     Params = Params

@@ -1,8 +1,9 @@
-"""Filters: the image patches to which filters of clients' networks respond most, and what of these patches
-they respond to, by guided backpropagation (Springenberg et al. 2015; captum's), as in FedRD, Fig. 2 and 4b.
+"""Filters: image patches to which filters of clients' networks respond most, with guided backpropagation.
 
-Filters are drawn by number, the same for all clients, among those that respond to any image of each client.
-A patch is the smallest square that holds all pixels with a gradient.
+As in FedRD, Fig. 2 and 4b; guided backpropagation (Springenberg et al. 2015) is captum's. Filters are sampled
+by number, the same for all clients, among those that respond to some image of each client. A patch is the
+smallest square that contains all pixels with a gradient.
+
 Needs captum: pip install -e .[captum].
 """
 
@@ -28,8 +29,10 @@ from fedshift.models.base import Model
 
 @dataclass(frozen=True)
 class Params(OfStages):
-    """filters: of each stage; top: patches of each filter; seed: which images and filters; px: side of the
-    patches that are kept.
+    """`filters`: number of filters of each stage.
+    `top`: number of patches of each filter.
+    `seed`: random seed of the sample of images and filters.
+    `px`: side of the stored patches.
     """
 
     filters: int = 4
@@ -38,9 +41,15 @@ class Params(OfStages):
 
 
 class Filters(Evaluation):
-    """A row for each patch. layer: the stage; place: its number among those asked for, from 1; filter: its
-    number; rank: of the patch, from 1; response: the filter's highest value on the image; patch, gradient:
-    [px * px * 3] bytes, RGB row by row; gradients are scaled so that 0 is 128 and the largest 1 or 255.
+    """One row for each patch.
+
+    `layer`: the stage.
+    `place`: its number among the requested stages, from 1.
+    `filter`: its number.
+    `rank`: of the patch, from 1.
+    `response`: the filter's highest value on the image.
+    `patch`, `gradient`: [px * px * 3] bytes, RGB, row by row. Gradients are scaled so that 0 is 128 and the
+        largest is 1 or 255.
     """
 
     name = "filters"
@@ -76,7 +85,7 @@ class Filters(Evaluation):
 
 
 class _Highest(nn.Module):
-    """The highest value of one filter over positions, [B], of images [B, 3, h, w]."""
+    """The highest value of one filter over positions, [B], for images [B, 3, h, w]."""
 
     def __init__(self, model: Model, stage: str, unit: int) -> None:
         super().__init__()
@@ -84,13 +93,16 @@ class _Highest(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         z = self.model.body(x, stop=self._stage)
-        highest: Tensor = z[:, self._unit].flatten(1).max(1).values  # of equal ones a single position
+        highest: Tensor = z[:, self._unit].flatten(1).max(1).values  # a single position if several are equal
         return highest
 
 
 def gradients(model: Model, stage: str, unit: int, x: Tensor) -> Tensor:
-    """Guided backpropagation of a filter's highest value to the images x [B, 3, h, w]: through a ReLU,
-    positive gradients pass back where the forward value is positive. Raises FedshiftError without captum.
+    """Guided backpropagation of a filter's highest value to the images x [B, 3, h, w].
+
+    Through a ReLU, positive gradients pass back where the forward value is positive.
+
+    Raises FedshiftError without captum.
     """
     try:
         from captum.attr import GuidedBackprop
@@ -110,8 +122,10 @@ def gradients(model: Model, stage: str, unit: int, x: Tensor) -> Tensor:
 
 
 def cut(image: Tensor, gradient: Tensor, px: int) -> tuple[bytes, bytes]:
-    """The patch of an image [3, h, h] in [0, 1] that holds all of a gradient of its shape, and the gradient
-    there, both px wide; the whole image where the gradient is 0.
+    """The patch of an image [3, h, h] in [0, 1] with all of a gradient, and the gradient there.
+
+    `gradient`: of the image's shape. Both results are px wide. If the gradient is 0, the patch is the whole
+        image.
     """
     used = (gradient != 0).any(0)
     rows, columns = (used.any(axis).nonzero().flatten() for axis in (1, 0))
@@ -128,7 +142,7 @@ def cut(image: Tensor, gradient: Tensor, px: int) -> tuple[bytes, bytes]:
 
 
 def _chosen(found: Sequence[Tensor], filters: int, seed: int, stage: str) -> list[int]:
-    """Numbers of filters that respond to some image of every client; found: [n, C] of each."""
+    """Numbers of filters that respond to some image of every client; `found`: [n, C] of each client."""
     alive = torch.stack([values.amax(0) > 0 for values in found]).all(0).nonzero().flatten().cpu()
     order = torch.randperm(len(alive), generator=generator(seed, "filters", stage))
     return sorted(alive[order[:filters]].tolist())

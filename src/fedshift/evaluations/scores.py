@@ -1,5 +1,6 @@
-"""Scores: the probabilities of every tested image, and AUROC, F1, sensitivity and specificity by
-scikit-learn.
+"""Scores: the probabilities of every tested image, with AUROC, F1, sensitivity and specificity.
+
+The measures are scikit-learn's.
 """
 
 from collections.abc import Iterator
@@ -20,9 +21,9 @@ PLACES = {"id": "own clients", "ood": "held-out domain"}
 
 @dataclass(frozen=True)
 class Params:
-    """positive: the class that counts as positive ("ill"); "": each class in turn, and the mean over classes.
-
-    splits: of clients ("val", "test"), and "target", the held-out domain.
+    """`positive`: the class that counts as positive ("ill"); "": each class in turn, with the mean over
+        classes.
+    `splits`: "val" and "test" of clients; "target", the held-out domain.
     """
 
     positive: str = ""
@@ -32,8 +33,10 @@ class Params:
 def measures(
     labels: list[int], probabilities: list[float], classes: list[str], positive: str
 ) -> dict[str, float]:
-    """MEASURES of a set of n images by their `probabilities` [n * C], each the mean over the classes that
-    some image of the set has and some has not, or of the class `positive`; NaN where there is none such.
+    """MEASURES of a set of n images by their `probabilities` [n * C].
+
+    Each is the mean over classes that some images of the set have and some do not, or the one of the class
+    `positive`. NaN if there is no such class.
     """
     truth, scores = np.array(labels), np.reshape(probabilities, (-1, len(classes)))
     chosen = range(len(classes)) if not positive else [classes.index(positive)]
@@ -51,9 +54,7 @@ def measures(
 
 
 class Scores(Evaluation):
-    """A row for each model and set: its images (`samples`), their labels, and probabilities [n * C], by
-    class.
-    """
+    """One row for each model and set: its images (`samples`), labels, and probabilities [n * C], by class."""
 
     name = "scores"
     Params = Params
@@ -80,8 +81,9 @@ class Scores(Evaluation):
 
     @staticmethod
     def quantity(table: pd.DataFrame, name: str) -> float:
-        """<measure>_id: mean over the clients' test sets, by the models that tables show; _ood: of the
-        held-out domain, mean over models where a method has several for it.
+        """<measure>_id: the mean over the clients' test sets, by the models that tables show.
+
+        <measure>_ood: on the held-out domain, the mean over models where a method has several for it.
         """
         measure, _, where = name.rpartition("_")
         if where == "id":

@@ -1,9 +1,9 @@
-"""Spread: how far the weights of the clients' networks lie apart, by layer (hFedF, Fig. 5).
+"""Spread: the standard deviation of weights over the clients' networks, by layer (hFedF, Fig. 5).
 
 "The standard deviation is calculated based on the distribution of model weights sampled from all clients. For
-each layer, the standard deviation is averaged across all parameters within that layer." Of the population
-(n), where the paper does not say. A layer is a convolution or linear map with the normalisation that follows
-it; statistics of batch normalisation are no weights.
+each layer, the standard deviation is averaged across all parameters within that layer." The paper does not
+specify the divisor; here it is n (of the population). A layer is a convolution or linear map with the
+normalisation that follows it. Statistics of batch normalisation do not count as weights.
 """
 
 from collections.abc import Iterator
@@ -20,13 +20,13 @@ from fedshift.federation.layout import Layout
 
 @dataclass(frozen=True)
 class Params:
-    """stage: whose model (fedshift.evaluations.base.Trained.of_clients)."""
+    """`stage`: stage of the client's model (fedshift.evaluations.base.Trained.of_clients)."""
 
     stage: Stage = "reported"
 
 
 def spread(rows: Tensor, layout: Layout) -> dict[str, tuple[int, float]]:
-    """layer -> its weights, and the mean over them of the standard deviation over rows [N, P + Q]."""
+    """layer -> its number of weights, and the mean of their standard deviations over `rows` [N, P + Q]."""
     deviation = rows.double().std(0, correction=0)
     parts: dict[str, list[Tensor]] = {}
     for entry in layout.entries:
@@ -37,8 +37,11 @@ def spread(rows: Tensor, layout: Layout) -> dict[str, tuple[int, float]]:
 
 
 class Spread(Evaluation):
-    """A row for each layer. place: its number from the input, from 1; entries: its weights; deviation: the
-    mean of their standard deviations over clients.
+    """One row for each layer.
+
+    `place`: its number from the input, from 1.
+    `entries`: its number of weights.
+    `deviation`: the mean of their standard deviations over clients.
     """
 
     name = "spread"
@@ -55,5 +58,5 @@ class Spread(Evaluation):
 
     @staticmethod
     def quantity(table: pd.DataFrame, name: str) -> float:
-        """mean: over layers, each counted alike."""
+        """mean: over layers, each with the same weight; otherwise the maximum."""
         return float(table["deviation"].mean() if name == "mean" else table["deviation"].max())

@@ -1,8 +1,8 @@
-"""T-SNE: a map of the features of all clients' images, by t-distributed stochastic neighbour embedding
-(van der Maaten & Hinton, JMLR 2008; scikit-learn's), one map for each run.
+"""T-SNE: a map of the features of all clients' images, one for each run.
 
-Features are what the head sees, each divided by its length, as `distances` has them. The map starts from the
-principal components.
+t-distributed stochastic neighbour embedding (van der Maaten & Hinton, JMLR 2008), by scikit-learn. Features
+are the input of the head, each divided by its length, as in `distances`. The map starts from the principal
+components.
 """
 
 from collections.abc import Iterator
@@ -17,15 +17,19 @@ from fedshift.evaluations.base import Evaluation, Row, Trained
 
 @dataclass(frozen=True)
 class Params(OfClients):
-    """seed: which images, and of the map; perplexity: about how many neighbours an image has, a third of all
-    images at most.
+    """`seed`: random seed of the sample of images, and of the map.
+    `perplexity`: about the number of neighbours of an image, at most a third of all images.
     """
 
     perplexity: float = 30.0
 
 
 class TSNE(Evaluation):
-    """A row for each image. sample: its position in the decoded images; x, y: its place on the map."""
+    """One row for each image.
+
+    `sample`: its position in the decoded images.
+    `x`, `y`: its place on the map.
+    """
 
     name = "tsne"
     Params = Params

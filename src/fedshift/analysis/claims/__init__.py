@@ -1,1 +1,1 @@
-"""Claims: what a paper says of one method beside others, a comparison or many of them."""
+"""Claims: a paper's statements on how one method compares with others, in one comparison or many."""

@@ -1,7 +1,8 @@
-"""A claim as sums of cells of experiments, ready to be judged; and how it stands on the paper's own numbers.
+"""A claim as sums of cells of experiments, ready to be judged; and its outcome on the paper's own numbers.
 
-Most follow from reference/claims.csv: each printed number has one cell (fedshift.analysis.coverage), which
-may be of another experiment than the claim's left side. The others are declared in an experiment's `claims`.
+Most comparisons follow from reference/claims.csv: each published number has one cell
+(fedshift.analysis.coverage). That cell may belong to another experiment than the claim's left side. The other
+comparisons are declared under `claims` of an experiment.
 """
 
 import functools
@@ -27,16 +28,18 @@ from fedshift.experiments.protocols import Partial, protocol
 from fedshift.experiments.schema import COST_MARGIN, SELECTED, Claim, Compared, Experiment
 from fedshift.storage.workspace import Workspace
 
-EXACT = 1e-9  # a difference of no more is rounding of ours
+EXACT = 1e-9  # a smaller difference is our rounding
 OnPrint = Literal["holds", "fails", "within the spread", "within the rounding", "not printed"]
 WORDS: tuple[OnPrint, ...] = ("holds", "fails", "within the spread", "within the rounding", "not printed")
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A claim (a row of reference/claims.csv): each pair of its left and a right side, the margin of "~",
-    ">=" and "<=" (in the unit of the metric), and what says in which settings the runs differ from the
-    paper's: only runs are asked for them, and resolving takes seconds.
+    """A claim (a row of reference/claims.csv) as pairs of its left side and one right side.
+
+    `margin`: that of "~", ">=" and "<=", in the unit of the metric.
+    `settings`: returns the settings in which the runs differ from the paper's. It is called only when needed,
+        as resolving specifications takes seconds.
     """
 
     claim: Mapping[str, str]
@@ -46,7 +49,7 @@ class Comparison:
 
     @functools.cached_property
     def differs(self) -> tuple[str, ...]:
-        """In which settings the runs differ from the paper's."""
+        """The settings in which the runs differ from the paper's."""
         return tuple(dict.fromkeys(self.settings()))
 
     @property
@@ -56,31 +59,36 @@ class Comparison:
 
     @property
     def one_is_enough(self) -> bool:
-        """Whether the left side need be on its side of one on the right alone: below the best of them, or
-        above the least; of "~" as good as the best.
+        """Whether the claim holds if it holds for one right side alone.
+
+        True for "below the best of them", "above the least of them", and "as good as the best" ("~").
         """
         return self.claim["right"].startswith("max(" if self.relation in ("<", "<=", "~") else "min(")
 
     @property
     def exact(self) -> bool:
-        """Whether all that is compared is counted or declared: seeds that are alike are no coincidence."""
+        """Whether every compared value is counted or declared, so that equal seeds are not a coincidence."""
         return all(published.judged_by(published.ids(cell.metric)[0]) == "exact" for cell in self.cells)
 
     @property
     def cells(self) -> list[Compared]:
-        """Those of all sides."""
+        """The cells of all sides."""
         return [cell for pair in self.pairs for side in pair for _, cell in side.terms]
 
 
 def bounds(relation: str, margin: float) -> tuple[float, ...]:
-    """What differences lie above or below: 0 of ">" and "<"; of "not worse than" the margin on the other side
-    of it, of "~" on both.
+    """The bounds that a difference is compared with.
+
+    They are 0 for ">" and "<", the margin on the other side of 0 for ">=" and "<=", and the margin on both
+    sides for "~".
     """
     return {">=": (-margin,), "<=": (margin,), "~": (-margin, margin)}.get(relation, (0.0,))
 
 
 def comparisons(workspace: Workspace, experiment: Experiment) -> list[Comparison]:
-    """The claims that an experiment tests: those whose left side it prints, then those that it declares.
+    """The claims that an experiment tests: those that follow from its tables, then those that it declares.
+
+    A claim follows from the tables if its left side is one of their published values.
 
     Raises FedshiftError for a declared claim that is not in the list, or whose methods the experiment does
     not train, and for a paper without a margin in reference/published.yaml.
@@ -95,8 +103,11 @@ def comparisons(workspace: Workspace, experiment: Experiment) -> list[Comparison
 def generated(
     workspace: Workspace, homes: Iterable[Experiment], known: Mapping[str, Number] | None = None
 ) -> Iterator[Comparison]:
-    """The claims all of whose printed numbers have a cell, that of the left side in `homes`, in the order of
-    the reference; known: fedshift.analysis.coverage.numbers by uid, where they are at hand.
+    """The claims whose published numbers all have a cell, in the order of the reference.
+
+    The cell of the left side is in one of the experiments `homes`.
+
+    `known`: fedshift.analysis.coverage.numbers by uid, if already computed.
     """
     mine, known = {of for home in homes for of in _printed(home)}, known or {}
     rows = paper_claims(workspace) if mine else {}
@@ -117,12 +128,15 @@ def generated(
 
 
 def _differs(numbers: Iterable[Number]) -> Iterator[str]:
-    """A claim may compare with the row that ratios are to, whose own is 1."""
+    """All settings in which the numbers' cells differ from the paper.
+
+    The unit does not count: a cell may be the row that ratios refer to, whose own value is 1.
+    """
     return (text for number in numbers for text in number.places[0].differs if text != published.UNIT)
 
 
 def declared(workspace: Workspace, experiment: Experiment) -> Iterator[Comparison]:
-    """Those of the file's `claims`; the margin is the paper's where a claim declares none."""
+    """The comparisons under `claims` of the file; the margin is the paper's where a claim declares none."""
 
     def as_sum(side: Compared | float) -> Sum[Compared]:
         if isinstance(side, float):
@@ -147,17 +161,20 @@ def changes(
     claim: Claim,
     compared: Sequence[Compared],
 ) -> list[str]:
-    """Each such setting ("federation.rounds 60, paper 200") of a claim; none: the settings are the paper's.
+    """The settings in which a claim's runs differ from the paper's: "federation.rounds 60, paper 200".
 
-    row: the claim's row of reference/claims.csv; compared: the runs of both sides. What a method's own entry
-    and the axes set is the claim's subject, and no difference; so are data sets, where a side names its own.
+    The settings that a method's own entry and the axes change are the claim's subject, and do not count as
+    differences. Neither do data sets, where a side names its own. Empty if all settings are the paper's.
+
+    `row`: the claim's row of reference/claims.csv.
+    `compared`: the runs of both sides.
     """
     if (paper := protocol(workspace, experiment.protocol).paper) != row["paper"]:
         return [f"protocol {experiment.protocol} ({paper or 'ours'}), paper {row['paper']}"]
     labels = {experiment.adapt[of.row].run if of.row in experiment.adapt else of.row for of in compared}
     try:
         every = _pairs(workspace, experiment.model_dump_json())
-    except FedshiftError as error:  # an axis or a row of it means nothing under the protocol as it stands
+    except FedshiftError as error:  # an axis or a row is not valid under the plain protocol
         return [f"protocol {experiment.protocol} as it stands cannot run it: {error.what}"]
     pairs = [
         pair for pair in every if pair[0].label in labels and claim.where.items() <= pair[0].axes.items()
@@ -174,7 +191,7 @@ def changes(
     if used != [known]:
         reasons[f"data.dataset {', '.join(used)}, paper {known}"] = None
     held_out = {cell.spec.data.held_out[0] for cell, _ in pairs if cell.spec.data.held_out}
-    # The domain that the claim's setting names ("photo; d=1"), else all that the paper prints.
+    # The domain in the claim's setting ("photo; d=1"), otherwise all domains in the paper.
     wanted = published.targets(workspace, row["paper"], known)
     wanted = wanted.intersection(re.split(r"[;,]\s*", row["setting"])) or wanted
     if held_out and wanted and "target" not in claim.where and held_out != wanted:
@@ -184,8 +201,9 @@ def changes(
 
 @functools.lru_cache(128)
 def _pairs(workspace: Workspace, text: str) -> list[tuple[Cell, Cell]]:
-    """The runs of an experiment (JSON), each beside the same run without what the file changes of its
-    protocol for all methods.
+    """The runs of an experiment (JSON), each with the same run under its protocol's own settings.
+
+    In the second run, the file's changes of the protocol for all methods are left out.
     """
     declared = Experiment.model_validate_json(text)
     bare: Partial = {"tables": {}, "figures": [], "claims": {}, "published": {}}
@@ -203,7 +221,7 @@ def points(workspace: Workspace, row: Mapping[str, str]) -> float:
 
 
 def _margin(workspace: Workspace, row: Mapping[str, str], left: Sum[Compared], printed: Sum[str]) -> float:
-    """Of costs a share of what is printed, else the paper's margin in points."""
+    """The margin: for costs a share of the published value, otherwise the paper's margin in points."""
     own = column(left.terms[0][1].metric)
     if own.kind != "cost":
         return points(workspace, row)
@@ -216,12 +234,12 @@ def _margin(workspace: Workspace, row: Mapping[str, str], left: Sum[Compared], p
 
 
 def _printed(experiment: Experiment) -> list[tuple[str, str]]:
-    """The paper's tables that an experiment is."""
+    """The paper's tables that an experiment reproduces."""
     return [(experiment.paper, name) for table in experiment.tables.values() for name in table.printed]
 
 
 def _sum(workspace: Workspace, side: Sum[str], cells: Mapping[str, Number]) -> Sum[Compared]:
-    """The cells of printed numbers. Those that are a row's on all values of an axis are one, their mean."""
+    """The cells of published numbers. All cells of a row along one axis become a single one, their mean."""
     groups: dict[tuple[float, str, str, str], list[Compared]] = {}
     for factor, uid in side.terms:
         place = cells[uid].places[0]
@@ -243,8 +261,9 @@ def _sum(workspace: Workspace, side: Sum[str], cells: Mapping[str, Number]) -> S
 
 
 def side_names(comparison: Comparison, home: str) -> tuple[list[tuple[str, str]], list[str]]:
-    """What both sides of each pair are called, and what all cells have in common: metric, values on axes,
-    rounds. home: the experiment that tests the claim, which goes without saying.
+    """The names of both sides of each pair, and what all cells share: metric, values on axes, rounds.
+
+    `home`: the experiment that tests the claim, which is left out of the names.
     """
     cells = comparison.cells
     first = cells[0]
@@ -279,7 +298,7 @@ def side_names(comparison: Comparison, home: str) -> tuple[list[tuple[str, str]]
 
 
 def statement(comparison: Comparison, home: str) -> str:
-    """A claim in a line, "hfedf > each of 5, ood, d 1"; home: as `side_names` has it."""
+    """A claim in one line, "hfedf > each of 5, ood, d 1"; `home` as in `side_names`."""
     names, words = side_names(comparison, home)
     several = "the best of" if comparison.one_is_enough else "each of"
     left, right = (
@@ -290,14 +309,17 @@ def statement(comparison: Comparison, home: str) -> str:
 
 
 class Printed(NamedTuple):
-    """A claim on printed numbers, without a test: left less right, of several the best, in the unit of the
-    metric that runs are judged by (NaN where one is not printed); whether that is on the claim's side of its
-    bound; and the word.
+    """A claim on the paper's own numbers, without a test.
 
-    Numbers are those that fedshift.analysis.published takes the printed for; of several on the right
-    a slip whose right value nobody knows is left out. "within the spread": nearer to the bound than the
-    standard deviation of the difference of one run of each side, by the printed spreads; "within the
-    rounding": nearer than half of the last digits of all numbers together; "holds" and "fails": farther.
+    The numbers are those that fedshift.analysis.published takes as correct. Among several right sides, a
+    misprint whose correct value is unknown is left out.
+
+    `difference`: left minus right (the best of several), in the unit of the metric that runs are judged by.
+        NaN if a number is not published.
+    `holds`: whether it is on the claim's side of its bound.
+    `word`: "holds" or "fails", unless the difference is close to the bound. "within the spread": closer than
+        the standard deviation of the difference between single runs of both sides, by the published spreads.
+        "within the rounding": closer than half of the last digits of all numbers together.
     """
 
     difference: float
@@ -306,15 +328,16 @@ class Printed(NamedTuple):
 
 
 def on_print(workspace: Workspace, row: Mapping[str, str], comparison: Comparison | None) -> Printed:
-    """How a row of reference/claims.csv stands on what the paper prints; comparison: how an experiment judges
-    it, None where none does. Raises FedshiftError for a paper that has no margin.
+    """The outcome of a row of reference/claims.csv on the paper's own numbers.
+
+    `comparison`: how an experiment judges the claim; None if none does.
+
+    Raises FedshiftError for a paper without a margin.
     """
     known, relation = published.by_uid(workspace), row["relation"]
 
     def value(side: Sum[str]) -> tuple[float, float, float]:
-        """Of a side the value, its variance over single runs (NaN: not printed), and by how much rounding may
-        have moved it.
-        """
+        """A side's value, variance over single runs (NaN: not published) and largest rounding error."""
         if not all(uid in known for _, uid in side.terms):
             return math.nan, math.nan, 0.0
         terms = [(factor, _scaled(workspace, uid, comparison)) for factor, uid in side.terms]
@@ -324,7 +347,7 @@ def on_print(workspace: Workspace, row: Mapping[str, str], comparison: Compariso
             sum(abs(factor) * printed.half for factor, printed in terms),
         )
 
-    # What is no printed result, the list of claims has itself; a few of these are words.
+    # Values that are not published results are in the list of claims; a few of them are words.
     listed = (pd.to_numeric(row[f"published_{side}"], errors="coerce") for side in ("left", "right"))
     left, *others = [*map(value, sides(workspace, row))] or [(float(of), math.nan, 0.0) for of in listed]
     best = max if row["right"].startswith("max") else min
@@ -350,7 +373,7 @@ def on_print(workspace: Workspace, row: Mapping[str, str], comparison: Compariso
 
 
 def _scaled(workspace: Workspace, uid: str, comparison: Comparison | None) -> published.Published:
-    """A printed number in the unit of the comparison: where runs are compared by ratios, such a ratio."""
+    """A published number in the unit of the comparison: a ratio where runs are compared by ratios."""
     printed = published.by_uid(workspace)[uid]
     if comparison is None or column((cell := comparison.cells[0]).metric).relative != "ratio":
         return printed

@@ -1,5 +1,6 @@
-"""All claims (reference/claims.csv) before anything is trained: how each stands on the paper's own numbers,
-and the experiments that test it, or the reason why none does.
+"""All claims (reference/claims.csv) before training, with their outcome on the paper's own numbers.
+
+Each has the experiments that test it, or the reason why there is none.
 """
 
 from collections.abc import Iterable
@@ -13,19 +14,21 @@ from fedshift.experiments.load import available, load
 from fedshift.experiments.paper_claims import paper_claims, sides
 from fedshift.storage.workspace import Workspace
 
-# Why a claim has no place, by the words of reference/claims.yaml; of one whose numbers are printed, the
+# Why a claim has no place, by the words of reference/claims.yaml. For a claim on published numbers, the
 # reason is that of the number without a cell (fedshift.analysis.coverage).
 NEEDS = {
     "outlines": "needs outlines of the objects, which no data set here has (StableFDG Fig. 5, 6)",
     "network": "is of a network's size alone, or a vector's length: of no runs",
 }
-UNTESTED = "no experiment here tests it"  # of a project without the experiments that do
+UNTESTED = "no experiment here tests it"  # in a project without the experiments that test it
 
 
 @dataclass(frozen=True)
 class Joined:
-    """A claim: its places (experiment and comparison, the first the one that counts), or the reason why there
-    is none; and how it stands on the paper's own numbers.
+    """A claim with its outcome on the paper's own numbers.
+
+    `places`: the experiments and comparisons that test it; the first one counts.
+    `reason`: why there is none.
     """
 
     claim: str
@@ -38,10 +41,12 @@ class Joined:
 
 
 def join(workspace: Workspace, numbers: Iterable[Number]) -> list[Joined]:
-    """Every claim, in the order of the reference; numbers: all of fedshift.analysis.coverage.
+    """Every claim, in the order of the reference.
 
-    Raises FedshiftError for a reason in reference/claims.yaml that is none of NEEDS, and for a paper without
-    a margin in reference/published.yaml.
+    `numbers`: all numbers of fedshift.analysis.coverage.
+
+    Raises FedshiftError for a reason in reference/claims.yaml that is not one of NEEDS, and for a paper
+    without a margin in reference/published.yaml.
     """
     known = {number.uid: number for number in numbers}
     experiments = {name: load(workspace, name) for name in available(workspace)}

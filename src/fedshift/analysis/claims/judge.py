@@ -1,22 +1,25 @@
 """Every comparison that an experiment tests, by paired differences between its runs.
 
-What a paper prints is an average over its domains, which are fixed, then over seeds, which are sampled: so
-the differences of a seed are averaged first, and the 95% interval is over seeds. A seed that lacks a run is
-left out: an average over fewer domains is another quantity. One seed has no interval.
+A paper's value is an average over its domains, which are fixed, and over seeds, which are sampled. So the
+differences of a seed are averaged first, and the 95% interval is over seeds. A seed with a missing run is
+left out, as an average over fewer domains is another quantity. One seed has no interval.
 
-Of two rows of one experiment the spread is pooled over all rows that have these runs
-(fedshift.analysis.verdicts.residual); of sums, of rows of two experiments, and of what is no accuracy,
-it is that of the differences themselves.
+For two rows of one experiment, the spread is pooled over all rows that have these runs
+(fedshift.analysis.verdicts.residual). Otherwise it is the spread of the differences themselves. That is the
+case for sums, for rows of two experiments, and for metrics other than accuracies.
 
-A comparison is "as published" where the interval lies on the side of 0 on which the paper prints it,
-"against" where it lies on the other, else "open". A paper that prints no numbers for it is taken at its word.
-Of "~" (equal) and ">=" (not worse) the bound is not 0 but the margin: that of the paper and data set in
-reference/published.yaml, of costs a tenth of what is printed, or the one that the experiment declares. Beside
-"the best of several" it must hold for each of them; where it need hold for one alone, that one's interval is
-at 5% over how many they are (Bonferroni).
+A comparison is "as published" if the interval is on the side of 0 on which the paper has it, "against" if it
+is on the other side, otherwise "open". If the paper gives no numbers, its statement is taken as it is.
 
-Rounds up to a value: a finished run that never gets there counts as if it did one round after the longest run
-of its experiment: worse than any that does; two such runs are equal.
+For "~" (equal) and ">=" (not worse), the bound is the margin instead of 0. The margin is the one of the paper
+and data set in reference/published.yaml, a tenth of the published value for costs, or the one that the
+experiment declares.
+
+A comparison with "the best of several" must hold for each of them. Where one is enough, the interval of each
+is at level 5% divided by their number (Bonferroni).
+
+Rounds up to a value: a finished run that never reaches it counts as if it did one round after the longest run
+of its experiment. That is worse than any run that reaches it; two such runs are equal.
 """
 
 from __future__ import annotations
@@ -68,14 +71,17 @@ Terms = list[tuple[float, pd.DataFrame]]
 
 @dataclass(frozen=True)
 class Difference:
-    """The left side less one on the right: mean over seeds (of accuracies in points), with what its interval
-    is made of.
+    """The left side minus one right side: mean over seeds, with the parts of its interval.
 
-    seeds: those that have all their pairs, of `planned`; pairs: the mean over these by the values of the
-    other axes that vary ("photo"); by_seed: of each of `seeds` the mean over its pairs. error, freedom:
-    standard error and degrees of freedom (0: none are known; infinity: counted, without error). late: runs
-    that never get where the metric asks; lacking: where there is no seed, the sides that have none of their
-    own.
+    Accuracies are in points.
+
+    `seeds`: how many of the `planned` seeds have all their pairs.
+    `pairs`: the mean over these seeds, by the values of the other axes that vary ("photo").
+    `by_seed`: for each of `seeds`, the mean over its pairs.
+    `error`, `freedom`: standard error and degrees of freedom. 0 degrees: unknown; infinity: counted, without
+        error.
+    `late`: runs that never reach the value that the metric names.
+    `lacking`: if no seed is complete, the sides that have no complete seed by themselves.
     """
 
     right: str
@@ -90,7 +96,7 @@ class Difference:
     lacking: tuple[str, ...] = ()
 
     def interval(self, level: float = LEVEL) -> Interval:
-        """With NaN where no spread is known."""
+        """The interval at a level; its ends are NaN where no spread is known."""
         if not self.freedom:
             return Interval(self.mean)
         if math.isinf(self.freedom):
@@ -104,14 +110,16 @@ class Difference:
 
     @property
     def high(self) -> float:
-        """Its upper end."""
+        """The upper end of the 95% interval."""
         return self.interval().high
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A row of reference/claims.csv, our differences, and what follows; differs: why the paper's experiment
-    is another than ours; on_print: the claim on the paper's own numbers.
+    """A row of reference/claims.csv with our differences and the verdict.
+
+    `differs`: why the paper's experiment is not the same as ours.
+    `on_print`: the claim on the paper's own numbers.
     """
 
     claim: str
@@ -124,21 +132,22 @@ class Verdict:
 
     @property
     def printed(self) -> float:
-        """The difference that the paper prints; NaN where it prints none, or of another experiment."""
+        """The published difference; NaN where there is none, or it is from another experiment."""
         return math.nan if self.differs else self.on_print.difference
 
     @property
     def orientation(self) -> float:
-        """The printed difference where the paper's experiment is another."""
+        """The published difference where the paper's experiment is another one."""
         return self.on_print.difference if self.differs else math.nan
 
 
 def verdicts(workspace: Workspace, collected: Collected) -> list[Verdict]:
-    """A verdict per claim that the experiment tests (fedshift.analysis.claims.comparison).
+    """A verdict for each claim that the experiment tests (fedshift.analysis.claims.comparison).
 
-    What a claim compares with in another experiment is read where that was collected; else the claim has no
-    seed. Raises FedshiftError for a declared claim that is not in the list, or whose methods the experiment
-    does not train.
+    The values of another experiment are read if it was collected; otherwise the claim has no seed.
+
+    Raises FedshiftError for a declared claim that is not in the list, or whose methods the experiment does
+    not train.
     """
     tested = comparisons(workspace, collected.experiment)
     values = values_of(workspace, collected, [cell for comparison in tested for cell in comparison.cells])
@@ -146,7 +155,7 @@ def verdicts(workspace: Workspace, collected: Collected) -> list[Verdict]:
 
 
 def _verdict(workspace: Workspace, home: str, values: Values, comparison: Comparison) -> Verdict:
-    """Judge one claim on the selected rounds of its runs; home: the experiment that tests it."""
+    """Judge one claim on the selected rounds of its runs. `home`: the experiment that tests it."""
     row, (names, _) = comparison.claim, side_names(comparison, home)
     where = f"experiments/{home}.yaml: claims.{row['id']}"
     several = len({left for left, _ in names}) > 1
@@ -170,7 +179,7 @@ def _verdict(workspace: Workspace, home: str, values: Values, comparison: Compar
 
 
 def outcome(comparison: Comparison, differences: Sequence[Difference], said: Printed) -> Outcome:
-    """The word on a comparison by the differences of its pairs."""
+    """The outcome of a comparison, by the differences of its pairs."""
     if not any(gap.seeds for gap in differences):
         return "not run"
 
@@ -195,7 +204,7 @@ def outcome(comparison: Comparison, differences: Sequence[Difference], said: Pri
 
 
 def _beyond(interval: Interval, sign: int, bound: float) -> bool:
-    """Whether an interval lies above a bound (sign 1), or below it (-1)."""
+    """Whether an interval is above a bound (sign 1), or below it (sign -1)."""
     low, high = interval.low - bound, interval.high - bound
     if interval.low == interval.high:
         return sign * low >= -ALIKE  # counted or declared
@@ -203,11 +212,12 @@ def _beyond(interval: Interval, sign: int, bound: float) -> bool:
 
 
 def paired(terms: Terms, constant: float = 0.0) -> pd.DataFrame:
-    """The sum of factor times `value`, and a constant, as `difference`: one row per seed and values of the
-    other axes at which all terms are planned.
+    """Sums over terms of factor times `value`, plus a constant, as the column `difference`.
 
-    terms: of each the factor, and what `Values.of` gives. An axis on which they share no value, or that not
-    all of them have, is none of the pairs': the values of a term are averaged over it.
+    One row for each seed and values of the other axes at which all terms are planned. An axis that some terms
+    do not have, or on which they share no value, is not an axis of the pairs: each term is averaged over it.
+
+    `terms`: the factor of each, and the result of `Values.of`.
     """
     frames = [frame for _, frame in terms]
     axes = [
@@ -223,9 +233,9 @@ def paired(terms: Terms, constant: float = 0.0) -> pd.DataFrame:
 def estimate(pairs: pd.DataFrame, right: str, shared: Spread = UNKNOWN, exact: bool = False) -> Difference:
     """The mean difference of `pairs`.
 
-    pairs: columns `seed`, the other axes, and `difference` (NaN where a run of either side is missing);
-    shared: the spread of one seed of one row, where it is pooled; exact: whether what is compared is counted
-    or declared, so that seeds which are alike are no coincidence.
+    `pairs`: columns `seed`, the other axes, and `difference` (NaN where a run of either side is missing).
+    `shared`: the spread of one seed of one row, where it is pooled.
+    `exact`: whether the values are counted or declared, so that equal seeds are not a coincidence.
     """
     by_seed = pairs.groupby("seed")["difference"].mean(skipna=False)
     whole = by_seed.dropna()
@@ -249,7 +259,7 @@ def estimate(pairs: pd.DataFrame, right: str, shared: Spread = UNKNOWN, exact: b
 
 
 def _shared_spread(values: Values, pair: tuple[Sum[Compared], Sum[Compared]], pairs: pd.DataFrame) -> Spread:
-    """The spread that all rows share with the two of a pair, where both are one cell of the same accuracy."""
+    """The spread pooled over all rows, if both sides of a pair are the same accuracy; otherwise UNKNOWN."""
     if any(side.constant or len(side.terms) != 1 for side in pair):
         return UNKNOWN
     left, right = (side.terms[0][1] for side in pair)
@@ -277,20 +287,24 @@ def _has_whole_seed(terms: Terms) -> bool:
 
 @dataclass(frozen=True)
 class Values:
-    """What comparisons read of experiments.
+    """The values of experiments that comparisons use.
 
-    frames: experiment and rounds -> one row per planned run, NaN where it is missing; axes: of each
-        experiment.
+    `frames`: (experiment, rounds) -> one row per planned run, NaN where it is missing.
+    `axes`: experiment -> its axes.
     """
 
     frames: dict[tuple[str, str], pd.DataFrame]
     axes: dict[str, list[str]]
 
     def of(self, cell: Compared, where: str, every_row: bool = False) -> pd.DataFrame:
-        """VALUE of the cell's runs, with their axes (a seed of 0 where there is no such axis), and LATE:
-        whether one never gets where the metric asks, and counts as if it did one round after the longest; no
-        row where its experiment was not collected. every_row: of all rows of the experiment, by `method`.
-        Raises FedshiftError at `where` for an axis that it has not.
+        """VALUE and LATE of a cell's runs, with their axes; no rows if its experiment was not collected.
+
+        LATE marks a run that never reaches the value of the metric. It counts as if it did one round after
+        the longest run. Without an axis of seeds, `seed` is 0.
+
+        `every_row`: all rows of the experiment, with the column `method`.
+
+        Raises FedshiftError at `where` for an axis that the experiment does not have.
         """
         if cell.experiment not in self.axes:
             return pd.DataFrame({"seed": [], VALUE: [], LATE: []})
@@ -301,7 +315,9 @@ class Values:
             frame = frame[frame["method"] == cell.row]
             own = column(cell.metric)
             _, number, name = recorded_of(own.name) if own.kind == "recorded" else ("", "", "")
-            if number == "of" and "target" in frame:  # of one client: runs that do not hold its domain out
+            if (
+                number == "of" and "target" in frame
+            ):  # of one client: only runs in which its domain is not held out
                 frame = frame[frame["target"] != name]
         for axis, value in cell.where.items():
             if axis not in axes:
@@ -314,8 +330,10 @@ class Values:
 
 
 def _over_rows(frame: pd.DataFrame, axes: list[str], cell: Compared) -> pd.DataFrame:
-    """The largest less the smallest value of the cell's rows at each place on the axes, or where among them
-    the largest is, from 0 (the first) to 100 (the last); NaN where one is missing.
+    """The range of the cell's rows at each place on the axes, or the place of their largest value.
+
+    The range is the largest value minus the smallest. The place counts from 0 (the first row) to 100 (the
+    last). NaN if a row is missing.
     """
 
     def extent(values: pd.Series[float]) -> float:
@@ -333,7 +351,7 @@ def _over_rows(frame: pd.DataFrame, axes: list[str], cell: Compared) -> pd.DataF
 
 
 def values_of(workspace: Workspace, collected: Collected, cells: Iterable[Compared]) -> Values:
-    """What these cells need of an experiment, and of others that were collected; each is read once."""
+    """The values of these cells in this and other collected experiments; each experiment is read once."""
     wanted: dict[str, dict[str, dict[str, None]]] = {}
     for cell in cells:
         wanted.setdefault(cell.experiment, {}).setdefault(cell.rounds, {})[cell.metric] = None
@@ -353,8 +371,9 @@ def values_of(workspace: Workspace, collected: Collected, cells: Iterable[Compar
 
 
 def _selected(workspace: Workspace, collected: Collected, metrics: list[str]) -> pd.DataFrame:
-    """Every planned run as tables show it, with those that are late; relative metrics as the table that has
-    them.
+    """Every planned run as in tables, with LATE for runs that never reach a value.
+
+    Relative metrics are relative to the same row as in the table that has them.
     """
     rule, tables = collected.protocol.select, collected.experiment.tables.values()
     against = {metric: table.against for table in tables for metric in table.metrics}
@@ -371,10 +390,10 @@ def _selected(workspace: Workspace, collected: Collected, metrics: list[str]) ->
 
 
 def _over_rounds(workspace: Workspace, collected: Collected, metrics: list[str], rounds: str) -> pd.DataFrame:
-    """Every planned run; rounds: as a claim declares them (fedshift.experiments.schema.Claim)."""
+    """Every planned run, with its values over rounds. `rounds`: as in fedshift.experiments.schema.Claim."""
 
     def fluctuation(curve: pd.Series[float]) -> float:
-        """The standard deviation (n) of the steps of a curve; NaN of fewer than two steps."""
+        """The standard deviation (divided by n) of the steps of a curve; NaN for fewer than two steps."""
         return float(curve.diff().std(ddof=0)) if len(curve) > 2 else math.nan
 
     own = {metric: column(metric) for metric in metrics}

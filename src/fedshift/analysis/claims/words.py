@@ -65,16 +65,18 @@ def lines(verdicts: Sequence[Verdict]) -> list[tuple[str, ...]]:
 
 
 def compared(seeds: Collection[int]) -> str:
-    """How many pairs have runs, to stand before their differences; "" where all have, or none; seeds: of
-    each.
+    """ "2 of 5 compared: ", the prefix of a list of differences; "" if all pairs have runs, or none.
+
+    `seeds`: the number of seeds of each pair.
     """
     run = sum(map(bool, seeds))
     return f"{run} of {len(seeds)} compared: " if 0 < run < len(seeds) else ""
 
 
 def footnotes(verdicts: Sequence[Verdict]) -> list[str]:
-    """How claims are judged, where there are some; why on another experiment than the paper's, each reason
-    once.
+    """The rule for judging claims, and why experiments differ from the paper's, each reason once.
+
+    Empty without claims.
     """
     reasons: dict[str, list[str]] = {}
     for verdict in verdicts:
@@ -91,9 +93,11 @@ def footnotes(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 class Sentence(NamedTuple):
-    """A row of reference/claims_groups.csv: what a paper says of many comparisons at once, and how many of
-    them have each of OUTCOMES here; `others`: those that are not tested here, or not on the paper's
-    experiment; `said`: of how many the paper says it, "all 6", "most of 4".
+    """A row of reference/claims_groups.csv: a paper's statement on many comparisons at once.
+
+    `said`: how many comparisons the paper makes the statement for, "all 6", "most of 4".
+    `counts`: how many comparisons have each of OUTCOMES here.
+    `others`: comparisons that are not tested here, or not on the paper's experiment.
     """
 
     claim: str
@@ -107,7 +111,7 @@ class Sentence(NamedTuple):
 
 
 def sentences(workspace: Workspace, outcomes: Mapping[str, str]) -> list[Sentence]:
-    """The sentences that claim these comparisons (id -> word), in the order of the reference."""
+    """The sentences that contain these comparisons (id -> outcome), in the order of the reference."""
     members: dict[str, Counter[str]] = {}
     for claim, word in outcomes.items():
         members.setdefault(claim.rpartition(".")[0], Counter())[word] += 1

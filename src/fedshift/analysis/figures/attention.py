@@ -20,21 +20,24 @@ from fedshift.storage.workspace import Workspace
 
 COLOURS = "inferno"  # dark to bright, so that grey shows the order, too
 BLEND = 0.6  # of the map over the image
-FAINT = 0.5  # of the image's contrast, which would pass for attention
+FAINT = 0.5  # of the image's contrast, which would look like attention
 
 
 @dataclass(frozen=True)
 class Params(At):
-    """images: how many, one of each class in turn; client: whose, -1 the held-out domain."""
+    """`images`: how many, one of each class in turn.
+    `client`: whose images, -1 for the held-out domain.
+    """
 
     images: int = 6
     client: Annotated[int, Field(ge=-1)] = -1
 
 
 class Attention(OfRuns):
-    """A column for each image: itself, then its map for each row of the experiment, over the image in faint
-    grey. All maps have one scale, from the least to the highest score of all, in shares of a uniform map's.
-    Above them, of a single row: its own highest score.
+    """One column per image: the image, then each row's attention map over it in faint grey.
+
+    All maps share one scale, from the lowest to the highest score of all, relative to a uniform map. If the
+    experiment has a single row, its highest score is above each map.
     """
 
     name = "attention"

@@ -9,7 +9,7 @@ from fedshift.analysis.figures.sweep import Across, Sweep
 
 @dataclass(frozen=True)
 class Params(Across):
-    """As of a sweep, whose scale and levels bars have not."""
+    """As for a sweep, without `scale` and `levels`."""
 
     metrics: tuple[Metric, ...] = ("ood",)
 
@@ -18,11 +18,11 @@ class Params(Across):
 
 
 class Bars(Sweep):
-    """Means over the axes that are neither x, lines, panels nor seed, then over seeds, in the round that
-    tables report, as bars from 0.
+    """Bars from 0: means over the axes that are not x, lines, panels or seed, then over seeds.
 
-    From three seeds on a line of one standard deviation to each side; rings are seeds of fewer. Diamonds: the
-    published value, where it is of the same experiment.
+    The values are of the round that tables report. With three or more seeds, a line shows one standard
+    deviation on each side; with fewer, rings show the seeds. Diamonds are published values of the same
+    experiment.
     """
 
     name = "bars"

@@ -1,5 +1,6 @@
-"""Figure: what every figure is, the plot that it returns, and queries that several share: means over seeds,
-headings, notes, names of axes.
+"""Figure: the base class of figures, the plot that it returns, and queries that several figures share.
+
+The queries are means over seeds, headings, notes and names of axes.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ PALETTE = [
     "#882255", "#332288", "#999933", "#44AA99", "#994F00", "#AA4499",
 ]  # fmt: skip
 MARKERS = ["o", "s", "^", "v", "P", "X", "*", "<", ">", "p"]
-METHODS = [  # each has its look in all figures: those that are plotted together come first, a new one last
+METHODS = [  # in the order of their looks: those that are plotted together come first, a new one last
     "fedavg", "fdse", "fedrd", "hfedf", "stablefdg", "fedprox", "scaffold", "fedbn",
     "fedsr", "ditto", "mixstyle", "feddg", "ccst", "dsu", "fedgma", "pfedhn",
     "fedheal", "feddg_ga", "fediir", "feddyn", "moon", "lgfedavg", "partialfed", "fedfa",
@@ -47,7 +48,7 @@ BOUNDS = {"local": ("#57606a", "s"), "central": ("#8c959f", "D")}  # lower and u
 def _among(
     kind: str, names: Callable[[Experiment, Axes], Iterable[str]], pattern: bool = False
 ) -> Callable[..., None]:
-    """A check that a text is one of these names of an experiment, or a pattern that matches some."""
+    """A check that a text is one of these names of an experiment, or a pattern that matches some of them."""
 
     def check(text: str, where: str, experiment: Experiment, axes: Axes) -> None:
         valid = [*names(experiment, axes)]
@@ -72,7 +73,12 @@ AxisValue = Annotated[
 
 
 class Look(NamedTuple):
-    """colour: "#rrggbb"; marker: matplotlib's; place: chooses the hatch, and where a line has its markers."""
+    """The look of a label in a figure.
+
+    `colour`: "#rrggbb".
+    `marker`: matplotlib's.
+    `place`: determines the hatch, and the positions of markers on a line.
+    """
 
     colour: str
     marker: str
@@ -81,15 +87,15 @@ class Look(NamedTuple):
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis of a plot. Values that are text are names, which stand side by side in the order of `names`.
+    """An axis of a plot. Values that are text are names, placed side by side in the order of `names`.
 
-    label: what it measures, with the unit
-    scale: linear or log
-    names: all names in their order; without, those of the panel as they appear
-    ticks: of numbers, where they are few
-    limits: first and last number; what lies beyond is cut there, with an arrow
-    whole: ticks at whole numbers only
-    from_zero: begins at 0
+    `label`: the quantity and its unit.
+    `scale`: linear or log.
+    `names`: all names in order; by default those of the panel, in order of appearance.
+    `ticks`: the numbers to mark, if they are few.
+    `limits`: first and last number; values beyond are cut there, with an arrow.
+    `whole`: ticks at whole numbers only.
+    `from_zero`: the axis begins at 0.
     """
 
     label: str = ""
@@ -103,30 +109,34 @@ class Axis:
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure as a table of what it plots, with its axes.
+    """A figure as a table of the values that it plots, with its axes.
 
-    title: of the figure's kind ("Learning curves")
-    frame: a row per plotted value, in the order of drawing. Columns:
-        label: whose value it is, which gives colour, marker and the entry in the legend;
-        x, y: numbers or names; x of a level is not read;
-        mark: what the value is: "mean" (default), "seed 0", "published";
-        style: line (with some markers), marked (a line with a marker at each value), thin (a faint line),
-            level (dashed, across the panel), bar (from 0), or a marker at each value: dot (default), ring,
-            square, open (a square), diamond;
-        low, high: both ends of the interval around it, along x where y has names;
-        panel, row: titles of the panel and heading of the row of panels, "" for a single one;
-        y_axis: the label of its axis, where `y` has several. A row of panels is of one y_axis.
-    x, y: its axes; y may be several
-    labels: all labels in the order of the legend; without, as they appear
-    note: what bands and marks are
-    size: width and height of a panel, inches
-    colours: of labels that do not take the fixed ones, "#rrggbb"
-    rules: axis -> values at which a thin line crosses every panel
-    texts: (row, label of the y axis, panel) -> a few words in the lower right corner
-    pictures: (row, label of the y axis, panel) -> pixels [h, w, 3] uint8 in place of axes; the frame has the
-        numbers that belong to it
-    polar: panels are radars: the names of x are directions, y is the distance from the middle
-    heat: panels are heat maps: a line per label, a column per name of x, coloured by y, 0 is white
+    `title`: the figure's kind ("Learning curves").
+    `frame`: one row per plotted value, in the order of plotting; the columns are listed below.
+    `x`, `y`: the axes; `y` may be several.
+    `labels`: all labels in the order of the legend; by default in order of appearance.
+    `note`: explains bands and marks.
+    `size`: width and height of a panel, in inches.
+    `colours`: "#rrggbb" of labels that do not use the fixed colours.
+    `rules`: axis -> values at which a thin line crosses every panel.
+    `texts`: (row, label of the y axis, panel) -> a few words in the lower right corner.
+    `pictures`: (row, label of the y axis, panel) -> pixels [h, w, 3] uint8 in place of axes. The frame has
+        the corresponding numbers.
+    `polar`: panels are radars: names of x are directions, y is the distance from the middle.
+    `heat`: panels are heat maps: one line per label, one column per name of x, coloured by y, with 0 in
+        white.
+
+    Columns of `frame`:
+
+    `label`: what the value belongs to; it determines colour, marker and the entry in the legend.
+    `x`, `y`: numbers or names; x of a level is not read.
+    `mark`: the kind of value: "mean" (default), "seed 0", "published".
+    `style`: line (with some markers), marked (a line with a marker at each value), thin (a faint line), level
+        (dashed, across the panel), bar (from 0). Or a marker at each value: dot (default), ring, square, open
+        (a square), diamond.
+    `low`, `high`: both ends of the interval around the value, along x if y has names.
+    `panel`, `row`: title of the panel and heading of the row of panels, "" for a single one.
+    `y_axis`: the label of its axis, where `y` has several. All panels of a row have the same axis.
     """
 
     title: str
@@ -158,9 +168,10 @@ class Plot:
 
     @property
     def looks(self) -> dict[str, Look]:
-        """Each label's look. Methods and bounds have the same in all figures. That of another label follows
-        from its name (of a variant from its method: "fedavg-uniform"), or is the next one whose colour no
-        label before it has.
+        """The look of each label. Methods and bounds have the same look in all figures.
+
+        A variant takes the look of its method ("fedavg-uniform"), any other label one derived from its name.
+        If that is taken, it is the next one whose colour is free.
         """
         own = [label for label in self.labels if label not in self.colours]
         places = {label: METHODS.index(label) for label in own if label in METHODS}
@@ -191,7 +202,7 @@ class Plot:
 
 
 def _free(first: int, taken: set[int]) -> int:
-    """The first place from here on of a new colour, or, where there is none, of a new colour and marker."""
+    """The first place from `first` on with a free colour, or, if there is none, a free colour and marker."""
     colours = {place % len(PALETTE) for place in taken}
     places = range(first, first + len(PALETTE) * len(MARKERS))
     new = (place for place in places if place % len(PALETTE) not in colours)
@@ -205,16 +216,16 @@ def is_text(values: pd.Series) -> pd.Series[bool]:
 
 @dataclass(frozen=True)
 class NoParams:
-    """Of a figure without parameters."""
+    """The parameters of a figure without any."""
 
 
 class Figure:
-    """A figure of an experiment's results: a query. It uses no random number and writes no file.
+    """A figure of an experiment's results: a query. It uses no random numbers and writes no files.
 
-    name: its name in experiments and in file names
-    evaluations: those whose results it plots (fedshift.evaluations): the experiment must request each;
-        fedshift.analysis.evaluated.results_of reads them
-    Params: a frozen dataclass of its parameters, with defaults; `self.params` in an object
+    `name`: its name in experiments and in file names.
+    `evaluations`: those whose results it plots (fedshift.evaluations). The experiment must request each of
+        them; fedshift.analysis.evaluated.results_of reads them.
+    `Params`: a frozen dataclass of its parameters, with defaults; `self.params` in an instance.
     """
 
     name: ClassVar[str] = ""
@@ -226,10 +237,12 @@ class Figure:
         self.params = params
 
     def check(self, experiment: Experiment, axes: Axes, where: str) -> None:
-        """Raise FedshiftError at `where` for a parameter that the experiment cannot serve: here those of the
-        types Metric, Row, Rows, Trained, TrainedRows, AxisName and AxisValue.
+        """Check the parameters against an experiment, when it is planned and before anything is trained.
 
-        Called when the experiment is planned, before anything is trained.
+        This base method checks those of the types Metric, Row, Rows, Trained, TrainedRows, AxisName and
+        AxisValue.
+
+        Raises FedshiftError at `where` for a parameter that the experiment cannot serve.
         """
         for name, hint in typing.get_type_hints(self.Params, include_extras=True).items():
             value = getattr(self.params, name)
@@ -239,7 +252,9 @@ class Figure:
                         check(text, f"{where}.{name}", experiment, axes)
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
-        """What it shows of the collected results. workspace: for published numbers.
+        """The plot of the collected results.
+
+        `workspace`: for published numbers.
 
         Raises FedshiftError where there is nothing to plot.
         """
@@ -247,9 +262,7 @@ class Figure:
 
 
 def plots(workspace: Workspace, collected: Collected) -> tuple[dict[str, Plot], dict[str, FedshiftError]]:
-    """The figures that an experiment lists, by the name of their files; and why others cannot be plotted from
-    these results.
-    """
+    """The figures that an experiment lists, by the name of their files; and why others cannot be plotted."""
     possible, impossible = {}, {}
     for name, figure in figures(collected.experiment).items():
         try:
@@ -260,7 +273,7 @@ def plots(workspace: Workspace, collected: Collected) -> tuple[dict[str, Plot], 
 
 
 def table(plot: Plot) -> pd.DataFrame:
-    """Every plotted value, a row each, with COLUMNS; x_axis, y_axis: what is measured, with units."""
+    """Every plotted value, one row each, with COLUMNS; `x_axis` and `y_axis` are quantities with units."""
     frame = plot.frame.assign(x_axis=plot.x.label.replace("\n", " "))[COLUMNS]
     frame["y_axis"] = frame["y_axis"].str.replace("\n", " ")
     if plot.x.ticks is not None:  # values as the axis has them, however small
@@ -276,21 +289,25 @@ AXES = {"target": "held-out domain", "data.dataset": "data set"}  # in words
 SETTINGS = {"local.lr": "learning rate", "local.batch": "batch size", "local.epochs": "local epochs"}
 SETTING = "setting."  # before a dotted key
 WORDS = "place in words"  # no axis has a blank in its name
-NAMED = 6  # values of an axis that are named; more are counted
+NAMED = 6  # maximum of values of an axis to name; more are counted
 
 
 def nothing_finished(collected: Collected, what: str) -> FedshiftError:
-    """The error that there is nothing to plot before more runs are finished."""
+    """The error raised when there is nothing to plot until more runs are finished."""
     return FedshiftError(collected.path, what, "Train the experiment, then collect it again.")
 
 
 def over_seeds(frame: pd.DataFrame, ddof: int, along: str = "x") -> pd.DataFrame:
-    """Means of y over seeds. frame: columns seed, y (numbers) and others, which tell the values apart: x,
-    label, panel.
+    """Means of y over seeds, with intervals.
 
-    Returns those others and y; `kind`, of all values that differ in `along` alone: "std" where one of them
-    has three seeds, "range" where one has two, else "alone"; and low and high: one standard deviation (ddof:
-    the protocol's) to each side, or the lower and the higher of two seeds; NaN where a value has fewer seeds.
+    `frame`: columns seed, y (numbers) and others that identify the values: x, label, panel.
+    `ddof`: of the standard deviation, the protocol's.
+    `along`: the column along which values form one line.
+
+    Returns the other columns, y, `low`, `high` and `kind`. `kind` is the same for all values of a line: "std"
+    if one of them has three seeds, "range" if one has two, otherwise "alone". `low` and `high` are one
+    standard deviation on each side, or the lower and higher of two seeds. They are NaN where a value has
+    fewer seeds.
     """
     by = [name for name in frame if name not in ("seed", "y")]
     groups = frame.dropna(subset="y").groupby(by, sort=False, dropna=False)["y"]
@@ -307,11 +324,12 @@ def over_seeds(frame: pd.DataFrame, ddof: int, along: str = "x") -> pd.DataFrame
 
 
 def marks(frame: pd.DataFrame, ddof: int, style: str) -> pd.DataFrame:
-    """What is plotted of values of several seeds: their means in `style`, with one standard deviation around
-    them from three seeds on; of two the single seeds, too; of one nothing else.
+    """The plotted values of several seeds: means in `style`, and single seeds where there are two.
 
-    frame: as of `over_seeds`, with label and x, in the order of x where its values are names. Means come
-    last, but of bars, which would hide the seeds, first.
+    With three or more seeds, the mean has one standard deviation on each side; with two, the single seeds are
+    added. Means come last, except bars, which would hide the seeds and come first.
+
+    `frame`: as for `over_seeds`, with label and x; sorted by x if its values are names.
     """
     if pd.api.types.is_numeric_dtype(frame["x"]):
         frame = frame.sort_values("x", kind="stable")
@@ -327,19 +345,22 @@ def marks(frame: pd.DataFrame, ddof: int, style: str) -> pd.DataFrame:
 
 
 def in_order(frame: pd.DataFrame, **orders: Sequence[Any]) -> pd.DataFrame:
-    """Sorted by columns whose values have an order, the first column first; otherwise as it was."""
+    """Sort by columns whose values have an order, the first column first; other rows stay in order."""
     places = {column: {value: place for place, value in enumerate(order)} for column, order in orders.items()}
     return frame.sort_values([*orders], key=lambda own: own.map(places[str(own.name)]), kind="stable")
 
 
 def with_seed(frame: pd.DataFrame) -> pd.DataFrame:
-    """The same with a column `seed`, 0 where the experiment has no axis of seeds."""
+    """Add a column `seed` of 0 if the experiment has no axis of seeds."""
     return frame if "seed" in frame else frame.assign(seed=0)
 
 
 def headings(collected: Collected, frame: pd.DataFrame, methods: bool = False) -> tuple[pd.Series, list[str]]:
-    """The place of each row of `frame` on the axes beyond target and seed, in words ("pacs, d = 2"), and all
-    of these in the order of the file. methods: the method in front, and only axes on which runs differ.
+    """The place of each row of `frame` on the axes other than target and seed, in words ("pacs, d = 2").
+
+    Also returns all places in the order of the file.
+
+    `methods`: put the method first, and use only axes on which runs differ.
     """
     axes = [key for key in collected.keys if key not in ("method", "target", "seed")]
     if methods:
@@ -359,7 +380,7 @@ def panels(collected: Collected, frame: pd.DataFrame) -> tuple[pd.Series | str, 
 
 
 def word(axis: str, value: Any) -> str:
-    """A value on an axis in words, as headings and titles of panels have it; "" for none."""
+    """A value on an axis in words, for headings and titles of panels; "" for none."""
     if axis == "target":
         return panel_of(value)
     alone = axis in ("method", "data.dataset")
@@ -367,15 +388,15 @@ def word(axis: str, value: Any) -> str:
 
 
 def panel_of(target: Any) -> str:
-    """The title of the panel of a held-out domain, or of their AVERAGE."""
+    """The title of the panel of a held-out domain, or of AVERAGE."""
     titles = {NONE: "nothing held out", AVERAGE: "average"}
     return "" if pd.isna(target) else titles.get(target, f"held out: {target}")
 
 
 def published(workspace: Workspace, collected: Collected, points: pd.DataFrame) -> pd.Series[float]:
-    """The published value of each row of `points`, NaN where there is none that is of the same experiment.
+    """The published value of each row of `points`; NaN where there is none from the same experiment.
 
-    points: columns method (a row of the experiment), metric and axes, where the target may be AVERAGE.
+    `points`: columns method (a row of the experiment), metric and axes, where the target may be AVERAGE.
     """
     values = []
     for point in points.to_dict("records"):
@@ -400,11 +421,12 @@ def rows_of(frame: pd.DataFrame, collected: Collected) -> list[str]:
 def of_methods(
     workspace: Workspace, collected: Collected, *names: str
 ) -> tuple[pd.DataFrame, dict[str, list[Any]]]:
-    """What methods recorded of each client by round under one of `names`
-    (fedshift.analysis.clients.of_clients) as y, with seed, row, panel and, as label, the domains
-    that a client holds; and the orders of row, panel and label.
+    """Values that methods recorded of each client by round, under one of `names`, as y.
 
-    Raises FedshiftError where no finished run did.
+    The other columns are seed, row, panel and, as label, the domains of the client. Also returns the orders
+    of row, panel and label. See fedshift.analysis.clients.of_clients.
+
+    Raises FedshiftError if no finished run recorded any.
     """
     parts = [of_clients(workspace, collected, name) for name in names]
     frame = pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
@@ -420,25 +442,26 @@ def of_methods(
 
 
 def at_the_end(frame: pd.DataFrame) -> pd.DataFrame:
-    """Of what `of_methods` gave, the last round of each row, panel and seed."""
+    """The last round of each row, panel and seed of the result of `of_methods`."""
     return frame[frame["round"] == frame.groupby(["row", "panel", "seed"])["round"].transform("max")]
 
 
 @dataclass(frozen=True)
 class At:
-    """at: values on axes, one run of each row at these; the first of the file on others."""
+    """`at`: values on axes; one run of each row is shown at these, and at the first value of other axes."""
 
     at: tuple[AxisValue, ...] = ()
 
 
 class OfRuns(Figure):
-    """A figure whose parameter `at` names values on axes: of each row it shows one run at these."""
+    """A figure that shows one run of each row, at the values on axes in the parameter `at`."""
 
     Params: ClassVar[type] = At
 
     def shown(self, frame: pd.DataFrame, collected: Collected) -> tuple[pd.DataFrame, str]:
-        """The rows of `frame` at one value of each axis: that which `at` names, else the first that has rows;
-        and which these are, in words.
+        """The rows of `frame` at one value of each axis, and these values in words.
+
+        On each axis it is the value in `at`, otherwise the first one that has rows.
         """
         words = []
         for axis, values in collected.order.items():
@@ -468,7 +491,7 @@ def in_words(quantity: str) -> str:
 
 
 def axis_name(text: str) -> str:
-    """What is along an axis of an experiment, or along `setting.<dotted key>`, in words."""
+    """The name, in words, of an axis of an experiment, or of `setting.<dotted key>`."""
     key = text.removeprefix(SETTING)
     return AXES.get(key) or SETTINGS.get(key) or (key.rpartition(".")[2] if key != text else text)
 
@@ -480,7 +503,7 @@ def several(axis: str, values: Sequence[Any]) -> str:
 
 
 def held_out(collected: Collected, frame: pd.DataFrame) -> str:
-    """What the runs of `frame` hold out, in words, in the order of the file; "" for nothing."""
+    """The domains that the runs of `frame` hold out, in words, in the order of the file; "" for none."""
     known = collected.order["target"] if "target" in frame else []
     names = [name for name in known if name != NONE and (frame["target"] == name).any()]
     words = ", ".join(map(str, names)) if len(names) <= NAMED else f"{len(names)} domains"
@@ -488,14 +511,14 @@ def held_out(collected: Collected, frame: pd.DataFrame) -> str:
 
 
 def notes(*parts: object) -> str:
-    """The parts of a note that are there: texts, or `condition and text`."""
+    """Join the parts of a note that are true: texts, or `condition and text`."""
     return "; ".join(part for part in parts if isinstance(part, str) and part)
 
 
 def note(frame: pd.DataFrame, averaged: Mapping[str, Sequence[Any]] | None = None) -> str:
-    """What lies around the means of a plot's frame, and what these are over.
+    """What surrounds the means of a plot's frame (bands, bars, rings), and what the means are over.
 
-    averaged: the axes that are not plotted, with their values.
+    `averaged`: the axes that are not plotted, with their values.
     """
     averaged = averaged or {}
     over = " and ".join(several(*axis) for axis in averaged.items() if len(axis[1]) > 1)

@@ -1,4 +1,4 @@
-"""CKA: how alike the features of two clients' networks are, for every pair of clients."""
+"""CKA: how similar the features of two clients' networks are, for every pair of clients."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from fedshift.analysis.evaluated import results_of
 from fedshift.analysis.figures.base import Axis, Figure, Plot, held_out, in_order, notes, rows_of
 from fedshift.storage.workspace import Workspace
 
-PAIRS = 15  # more of them could not be read: then each client has its mean over the others
+PAIRS = 15  # with more pairs, each client has its mean over the others instead
 NAMES = {"client": "first", "other": "second"}  # number -> column of the name
 
 
@@ -22,7 +22,7 @@ class Params:
 
 
 class CKA(Figure):
-    """A dot for each pair of clients and row of the experiment: the mean over runs; rings: single runs."""
+    """A dot for each pair of clients and row of the experiment, the mean over runs; rings are single runs."""
 
     name = "cka"
     evaluations = ("cka",)
@@ -48,7 +48,7 @@ class CKA(Figure):
 
 
 def _named(collected: Collected, frame: pd.DataFrame) -> pd.DataFrame:
-    """With NAMES, what the two are called: by their domains, or by number where clients share a domain."""
+    """Add NAMES, the names of both clients: their domains, or their numbers where clients share a domain."""
     known, keys = domains(collected), collected.keys
     for number, name in NAMES.items():
         of = known.rename(columns={"client": number, DOMAINS: name})
@@ -59,7 +59,7 @@ def _named(collected: Collected, frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _pairs(frame: pd.DataFrame) -> pd.DataFrame:
-    """With `x` and its `rank` on the axis: the pair of clients, or of many clients each of the two."""
+    """Add `x` and its `rank` on the axis: the pair of clients, or each of the two if there are many."""
     if len(frame[[*NAMES.values()]].drop_duplicates()) <= PAIRS:
         pair = frame["first"] + "–" + frame["second"]
         return frame.assign(x=pair, rank=frame["client"] * 1000 + frame["other"])

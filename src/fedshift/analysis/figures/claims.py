@@ -1,4 +1,4 @@
-"""Claims: every paired difference with its interval, next to the difference that the paper prints."""
+"""Claims: every paired difference with its interval, next to the published difference."""
 
 import math
 from typing import Any
@@ -16,28 +16,28 @@ PRINTED = "printed"
 COLOURS = {"as published": "#009E73", "against": "#D55E00", "open": "#57606a", "not run": GREY}
 COLOURS |= {PRINTED: "#CC79A7"}
 COLUMNS = ["label", "mark", "style", "x", "y", "low", "high"]
-LINE, TALL = 0.27, 0.16  # inches a difference, and each further line of its name
+LINE, TALL = 0.27, 0.16  # inches per difference, and per additional line of its name
 LETTERS = 60  # of its name in a line
-ROOM = 1.6  # the axis ends at so many times the largest value; a longer interval is cut there, with an arrow
+ROOM = 1.6  # end of the axis over the largest value; a longer interval is cut there, with an arrow
 
 
 class Claims(Figure):
-    """A line per claim and method on its right side: rings are its seeds, the square their mean.
+    """One line per claim and method on its right side: rings are its seeds, the square is their mean.
 
-    Bar: the 95% interval over seeds; one seed, an open square, has none, and its rings are its pairs (other
-    axes). Diamond: printed, where the claim names one method.
+    A bar is the 95% interval over seeds. With one seed there is no interval: the square is open, and the
+    rings are its pairs (other axes). Diamonds are published differences, where the claim names one method.
     """
 
     name = "claims"
 
     def check(self, experiment: Experiment, axes: Axes, where: str) -> None:
-        """The experiment tests a claim."""
+        """Check that the experiment tests a claim."""
         if not experiment.tests_claims:
             what = "plots the claims that an experiment tests, and this one tests none"
             raise FedshiftError(where, what, "Leave it out, or say `claims`.")
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
-        """Of every claim that has runs; of all where none has."""
+        """Plot every claim that has runs; all claims if none has."""
         every = [(one, gap) for one in verdicts(workspace, collected) for gap in one.differences]
         lines = [line for line in every if line[1].seeds] or every
         first = {verdict.claim: place for place, (verdict, _) in reversed([*enumerate(lines)])}
@@ -76,9 +76,10 @@ def _name(verdict: Verdict, difference: Difference, begins: bool) -> str:
 
 
 def _rows(verdict: Verdict, difference: Difference, name: str) -> list[tuple[Any, ...]]:
-    """The marks of one line, with the columns COLUMNS; x is NaN of what is not there.
+    """The marks of one line, with the columns COLUMNS; x is NaN for an absent mark.
 
-    A claim about several methods prints its difference from the best of them: on no line of its own.
+    For a claim on several methods, the published difference is from the best of them. It belongs to no single
+    line and is left out.
     """
     label, alone = verdict.verdict, difference.seeds == 1
     rings = [*(difference.pairs.values() if alone else difference.by_seed)]

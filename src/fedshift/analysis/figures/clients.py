@@ -19,10 +19,10 @@ WHOLE = 100.0
 
 @dataclass(frozen=True)
 class Params:
-    """style: `dots`, or `radar`: a direction per client, which is for few methods.
-    by: `domain` (clients of the same domains together) or `client` (its number).
-    metric: `fedshift list metrics`.
-    scaled: each client's values in percent of the largest among the methods, as FDSE's Fig. 3 has them.
+    """`style`: `dots`, or `radar`: one direction per client, for few methods.
+    `by`: `domain` (clients of the same domains together) or `client` (its number).
+    `metric`: `fedshift list metrics`.
+    `scaled`: plot each client's values in percent of the largest among the methods, as in Fig. 3 of FDSE.
     """
 
     style: Literal["dots", "radar"] = "dots"
@@ -32,18 +32,18 @@ class Params:
 
 
 class Clients(Figure):
-    """A panel per value of the axes beyond target and seed. Of runs that hold out different domains the mean
-    over those in which a client's domain takes part.
+    """A panel per value of the axes other than target and seed.
 
-    Dots: from three seeds on a bar of one standard deviation, rings are seeds of fewer. A radar has the means
-    alone.
+    For runs that hold out different domains, the value is the mean over those in which a client's domain
+    takes part. Dots have a bar of one standard deviation with three or more seeds; with fewer, rings show the
+    seeds. A radar shows the means only.
     """
 
     name = "clients"
     Params = Params
 
     def check(self, experiment: Experiment, axes: Axes, where: str) -> None:
-        """The metric exists, and has a best to be scaled by: the largest."""
+        """Check that the metric exists, and that larger is better if values are scaled."""
         if self.params.metric not in names("metrics"):
             raise unknown(f"{where}.metric", "metric", self.params.metric, names("metrics"), "metrics")
         if self.params.scaled and get("metrics", self.params.metric).better == "lower":
@@ -89,7 +89,7 @@ class Clients(Figure):
 
 
 def _whole(collected: Collected, frame: pd.DataFrame) -> pd.DataFrame:
-    """Without seeds that lack a run which holds out another domain: their mean would be of fewer."""
+    """Drop seeds with a missing run on another held-out domain, as their mean would be over fewer domains."""
     by = [key for key in collected.keys if key != "target"]
     runs = collected.runs.assign(whole=collected.runs["state"] == "finished")
     whole = runs.groupby(by, dropna=False)["whole"].all().reset_index()

@@ -34,11 +34,11 @@ ALONG = {
 
 @dataclass(frozen=True)
 class Params:
-    """metrics: as tables name them, `[all, loss.all]`; a row of panels for each that has a value.
-    rows: which rows are drawn, as a pattern: `fedrd*`.
-    highlight: of many rows those in colour, as patterns, with a name each; the others are thin, grey and
-        behind them, without published levels. None: all in colour.
-    x: `rounds`, or what they took: `bytes` (without methods that send nothing), `seconds`, `steps` of local
+    """`metrics`: as in tables, `[all, loss.all]`; one row of panels for each that has a value.
+    `rows`: a pattern of the rows to plot: `fedrd*`.
+    `highlight`: patterns of the rows in colour, if there are many. The others are thin, grey, behind them and
+        without published levels. Empty: all rows are in colour.
+    `x`: `rounds`, or their cost: `bytes` (without methods that send nothing), `seconds`, `steps` of local
         training.
     """
 
@@ -49,11 +49,10 @@ class Params:
 
 
 class Curves(Figure):
-    """Rows: the metrics, once per value of the other axes; panels: held-out domains, a row's own, and their
-    average.
+    """A row of panels per metric and value of the other axes; panels are held-out domains and their average.
 
-    Dashed: the published value, where it is of the same experiment. From three seeds on a band of one
-        standard deviation; of two, thin lines.
+    Dashed lines are published values of the same experiment. With three or more seeds, a band shows one
+    standard deviation; with two, thin lines show the seeds.
     """
 
     name = "curves"
@@ -117,8 +116,9 @@ class Curves(Figure):
 
 
 def _average(collected: Collected, frame: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
-    """Curves of the mean over the held-out domains of a row of panels, where it has several: at what x and
-    seeds all of these have.
+    """Curves of the mean over the held-out domains of a row of panels, if it has several.
+
+    It is defined at those x and seeds that all of these domains have.
     """
     runs = collected.runs[collected.runs["target"].isin({*frame["target"]} - {NONE})]
     planned = runs["target"].groupby(base.headings(collected, runs)[0]).nunique()
@@ -130,8 +130,9 @@ def _average(collected: Collected, frame: pd.DataFrame, metrics: Sequence[str]) 
 
 
 def _each(collected: Collected, frame: pd.DataFrame, along: str) -> pd.Series[float]:
-    """What a round took along x, for each row of `frame`: the mean over seeds, so that these have a
-    common x.
+    """The cost of a round along x, for each row of `frame`.
+
+    It is the mean over seeds, so that they share the same x.
     """
     if along == ROUNDS:
         return pd.Series(1, frame.index)
@@ -144,12 +145,12 @@ def _each(collected: Collected, frame: pd.DataFrame, along: str) -> pd.Series[fl
     }[along]
     by = [key for key in collected.keys if key != "seed"]
     each = runs[by].assign(each=(total / rounds).astype(float)).groupby(by, dropna=False)["each"].mean()
-    each = each.where(each > 0)  # of methods that send nothing all rounds would have one x
+    each = each.where(each > 0)  # for methods that send nothing, all rounds would have the same x
     return frame[by].merge(each.reset_index(), on=by, how="left").set_axis(frame.index)["each"]
 
 
 def _steps(text: str, clients: Sequence[Mapping[str, Any]], batch_norm: bool) -> float:
-    """Local steps of a round, mean over clients; the number of a client's batches is not random."""
+    """Local steps of a round, mean over clients. A client's number of batches is not random."""
     from fedshift.federation.batches import schedule  # torch
 
     local = RunSpec.model_validate_json(text).local

@@ -1,4 +1,4 @@
-"""Differences: how far each method lies above or below another one, on each held-out domain."""
+"""Differences: every method minus a reference method, on each held-out domain."""
 
 from dataclasses import dataclass
 
@@ -21,8 +21,8 @@ MEAN = "mean"
 
 @dataclass(frozen=True)
 class Params:
-    """to: the row that the others are compared with.
-    metric: as tables name it.
+    """`to`: the row that the others are compared with.
+    `metric`: as in tables.
     """
 
     to: Row = "fedavg"
@@ -30,18 +30,18 @@ class Params:
 
 
 class Differences(Figure):
-    """A line per method, the largest mean on top; a panel per value of the axes beyond target and seed.
+    """One line per method, the largest mean on top; one panel per value of the other axes.
 
-    A dot is the mean over seeds of the difference on one held-out domain, paired by seed; its thin line is
-    one standard deviation to each side where it has three seeds; where none has, it goes from the lower to
-    the higher of two. A grey bar from 0 is the mean over domains, where none of them is missing.
+    Other axes are those except target and seed. A dot is the mean over seeds of the difference on one
+    held-out domain, paired by seed. Its thin line is one standard deviation on each side with three or more
+    seeds, or the range of two. A grey bar from 0 is the mean over domains, if no domain is missing.
     """
 
     name = "differences"
     Params = Params
 
     def check(self, experiment: Experiment, axes: Axes, where: str) -> None:
-        """There is an axis of held-out domains, too."""
+        """Also check that there is an axis of held-out domains."""
         super().check(experiment, axes, where)
         if "target" not in axes:
             raise FedshiftError(
@@ -49,7 +49,7 @@ class Differences(Figure):
             )
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
-        """Raises FedshiftError where no run has its counterpart."""
+        """Plot the differences. Raises FedshiftError where no run has its counterpart."""
         frame = self._differences(collected)
         if frame.empty:
             what = f"has no run of another method next to one of {self.params.to}"
@@ -87,11 +87,11 @@ class Differences(Figure):
 
     @property
     def _metric(self) -> str:
-        """The metric in a title, where it is not `ood`."""
+        """The metric for the title, unless it is `ood`."""
         return "" if self.params.metric == "ood" else f" in {self.params.metric}"
 
     def _differences(self, collected: Collected) -> pd.DataFrame:
-        """A row per run whose counterpart is there, too: keys, and the difference as `y`."""
+        """One row per run that has its counterpart: keys, and the difference as `y`."""
         metric = self.params.metric
         frame = base.with_seed(selected(collected, quantities=[metric]))
         frame = frame[frame["target"] != NONE].dropna(subset=[metric])

@@ -22,7 +22,7 @@ from fedshift.common.files import atomic_path, write_text
 from fedshift.storage.workspace import Workspace
 
 SUFFIXES = ("svg", "pdf", "png", "csv")
-METADATA = {  # of files: what would differ from one writing to the next, and the key of the words
+METADATA = {  # of files: entries that would differ between writes, and the key of the description
     "svg": ("Date", "Description"),
     "pdf": ("CreationDate", "Subject"),
     "png": ("Software", "Description"),
@@ -30,7 +30,7 @@ METADATA = {  # of files: what would differ from one writing to the next, and th
 TITLE_LETTERS, NOTE_LETTERS, TICK_LETTERS = 10, 15, 13  # in an inch
 NAME_LETTERS = 60  # in a line of a name along y
 SIDE_BY_SIDE = 0.72  # of the room between two names, for the marks of all labels
-BAR = 0.9  # of its room, how wide a bar is
+BAR = 0.9  # width of a bar, relative to its room
 SPARSE = 6  # markers on a line, which name it
 DARK, RULE, SMALL = "#24292f", "#afb8c1", "#57606a"
 STYLE: Any = {
@@ -52,9 +52,9 @@ STYLE: Any = {
     "ytick.color": SMALL,
     "svg.hashsalt": "fedshift",
     "svg.fonttype": "none",
-    "pdf.fonttype": 42,  # text stays text, in fonts that all publishers take
+    "pdf.fonttype": 42,  # text stays text, in fonts that all publishers accept
     "savefig.dpi": 160,
-    "text.parse_math": False,  # `$` is a letter in names of the user's
+    "text.parse_math": False,  # `$` is a letter in the user's names
 }
 LINE: dict[str, Any] = {"linewidth": 1.3, "markersize": 3.5}
 POINTS: dict[str, Any] = {"linestyle": ""}
@@ -76,11 +76,11 @@ INTERVALS = {"bar": 0.8, "dot": 1.1, "open": 0.7}  # widths of their lines; of o
 def write(
     workspace: Workspace, collected: Collected, say: Callable[[str], object] = warnings.warn
 ) -> list[Path]:
-    """Plot the figures that the experiment lists: results/figures/<experiment>/<figure>.{svg,pdf,png,csv};
-    their paths.
+    """Plot the figures that the experiment lists, as results/figures/<experiment>/<figure>.{svg,pdf,png,csv}.
 
-    The CSV file holds the plotted values (fedshift.analysis.figures.base.table). The same results give the
-    same files. A figure that these results do not allow is left out, and `say` is given the reason.
+    Returns their paths. The CSV file has the plotted values (fedshift.analysis.figures.base.table). The same
+    results give the same files. A figure that cannot be plotted from these results is skipped, and `say` is
+    called with the reason.
     """
     experiment, paths = collected.experiment, []
     folder = workspace.figures(experiment.name)
@@ -104,7 +104,7 @@ def write(
 
 
 def svg(plot: Plot) -> str:
-    """The figure as SVG text, without a title: a page has headings."""
+    """The figure as SVG text, without a title, as pages have headings."""
     file = io.StringIO()
     with matplotlib.rc_context(STYLE):
         draw(plot, None).savefig(file, format="svg", metadata={"Date": None}, transparent=True)
@@ -112,8 +112,9 @@ def svg(plot: Plot) -> str:
 
 
 def draw(plot: Plot, title: str | None) -> Figure:
-    """The figure under its own title and the experiment's, or under none where `title` is None; a legend at
-    the right of all panels.
+    """Plot a figure under its own title and the experiment's, with a legend to the right of all panels.
+
+    `title`: None for a figure without titles.
     """
     (width, height), grid = plot.size, _grid(plot)
     columns = len(grid[0][1])
@@ -134,7 +135,7 @@ def draw(plot: Plot, title: str | None) -> Figure:
         words = "\n".join(filter(None, [textwrap.fill(heading, round(NOTE_LETTERS * height)), label]))
         first = next(axes for axes in line if axes.get_visible())
         first.set_ylabel(words, labelpad=44 if plot.polar else None)  # next to the names of directions
-        if y.from_zero:  # once all of the row is drawn: a limit that is set ends the search for the other one
+        if y.from_zero:  # after plotting the whole row: setting a limit stops the search for the other one
             first.set_ylim(bottom=0)
     _legends(figure, every, plot)
     letters = round(NOTE_LETTERS * figure.get_figwidth())
@@ -150,8 +151,10 @@ def draw(plot: Plot, title: str | None) -> Figure:
 
 
 def _grid(plot: Plot) -> list[tuple[tuple[str, str], list[str | None]]]:
-    """Rows of panels: heading and label of the y axis, and the panels by column. A row has the columns of the
-    widest one where all its panels are among them, None where it lacks one, else its own.
+    """Rows of panels: heading and label of the y axis, and the panels by column.
+
+    A row whose panels are all in the widest row has its columns, with None for missing panels. Any other row
+    has its own columns.
     """
     panels = plot.frame.groupby(["row", "y_axis"], sort=False)["panel"].unique()
     rows: Any = {key: [*own] for key, own in panels.items()} or {("", plot.axes[0].label): [""]}
@@ -174,7 +177,7 @@ def _picture(axes: Axes, pixels: Any) -> None:
 
 
 def _heat(axes: Axes, plot: Plot, place: tuple[str, str, str]) -> None:
-    """Cells of all labels, coloured by their value up to that of 19 in 20 cells of the whole plot."""
+    """Cells of all labels, coloured by value, up to the 95% quantile of absolute values of the whole plot."""
     frame = plot.frame[(plot.frame[["row", "y_axis", "panel"]] == [*place]).all(axis=1)]
     columns = [*dict.fromkeys(frame["x"])]
     wide = frame.pivot(index="label", columns="x", values="y")
@@ -193,7 +196,7 @@ def _heat(axes: Axes, plot: Plot, place: tuple[str, str, str]) -> None:
 
 
 def _panel(axes: Axes, plot: Plot, place: tuple[str, str, str], y: Axis) -> None:
-    """Set up both axes of the panel at a place (row, label of the y axis, panel), then draw its series."""
+    """Set up both axes of the panel at a place (row, label of the y axis, panel), then plot its series."""
     if place in plot.pictures:
         return _picture(axes, plot.pictures[place])
     if plot.heat:
@@ -240,7 +243,7 @@ def _series(
     names: Mapping[str, Sequence[str]],
     width: float,
 ) -> None:
-    """Draw the values of one label, mark and style with their intervals; width: of bars."""
+    """Plot the values of one label, mark and style with their intervals; `width`: of bars."""
     style, label = series[["style", "label"]].iloc[0]
     left, right = plot.x.limits or (-math.inf, math.inf)
     xs, ys, low, high = series[["x", "y", "low", "high"]].to_numpy(float).T
@@ -282,7 +285,10 @@ def _series(
 
 
 def _axis(axes: Any, name: str, axis: Axis, names: Sequence[str], width: float) -> None:
-    """Scale, limits, ticks and names of an axis; names have no grid lines. width: of the panel, inches."""
+    """Set scale, limits, ticks and names of an axis; names have no grid lines.
+
+    `width`: of the panel, in inches.
+    """
     drawn = axes.xaxis if name == "x" else axes.yaxis
     if axes.name == "polar":
         _polar_axis(axes, name, axis, names)
@@ -309,7 +315,7 @@ def _axis(axes: Any, name: str, axis: Axis, names: Sequence[str], width: float) 
 
 
 def _polar_axis(axes: Any, name: str, axis: Axis, names: Sequence[str]) -> None:
-    """Directions of a radar, from the top clockwise, with their names; the ends of its radius."""
+    """Set the directions of a radar, clockwise from the top, with their names, and the ends of its radius."""
     if names:
         axes.set(theta_zero_location="N", theta_direction=-1)
         axes.set_xticks([2 * math.pi * place / len(names) for place in range(len(names))], names)
@@ -319,15 +325,16 @@ def _polar_axis(axes: Any, name: str, axis: Axis, names: Sequence[str]) -> None:
         axes.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
         axes.tick_params(axis="y", labelleft=False)
         white: Any = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
-        for value in axes.get_yticks():  # texts of ticks would lie below the lines that cross them
+        for value in axes.get_yticks():  # tick labels would be hidden by the lines that cross them
             if axis.limits[0] < value <= axis.limits[1]:
                 about: Any = {"fontsize": 6.5, "color": SMALL, "bbox": white, "zorder": 5}
                 axes.text(math.pi / 7, value, f"{value:g}", ha="center", va="center", **about)
 
 
 def _legends(figure: Figure, grid: Any, plot: Plot) -> None:
-    """A legend at the right of all panels, each label once; of rows without a label in common (a map by
-    class, and by domain) one at each row.
+    """Add a legend to the right of all panels, with each label once.
+
+    Rows without a common label (a map by class, and by domain) have one legend each.
     """
     rows = []
     for line in grid:

@@ -1,4 +1,4 @@
-"""Embeddings: where the clients' embeddings lie at the end of training, or how they move over rounds."""
+"""Embeddings: the clients' embeddings at the end of training, or their course over rounds."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -11,8 +11,8 @@ from fedshift.storage.workspace import Workspace
 
 @dataclass(frozen=True)
 class Params:
-    """at: the `end` of training, or all `rounds` (of vectors their first number).
-    diagnostic: what methods record of each client, a number or a vector.
+    """`at`: the `end` of training, or all `rounds` (the first number of vectors).
+    `diagnostic`: a number or a vector that methods record of each client.
     """
 
     at: Literal["end", "rounds"] = "end"
@@ -20,11 +20,11 @@ class Params:
 
 
 class Embeddings(Figure):
-    """A row per method and value of the other axes, a panel per held-out domain; colours are clients, by
-    the domains that they hold.
+    """A row of panels per method and value of the other axes, a panel per held-out domain.
 
-    At the end: numbers along x, a line for each seed; vectors by their first two numbers. Over rounds: a line
-    for each seed, as each starts elsewhere.
+    Colours are clients, by their domains. At the end, numbers are along x with one line per seed, and vectors
+    are shown by their first two numbers. Over rounds there is one line per seed, as each seed starts
+    elsewhere.
     """
 
     name = "embeddings"

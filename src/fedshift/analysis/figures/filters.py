@@ -1,5 +1,6 @@
-"""Filters: the patches to which filters of each client's network respond most, next to what guided
-backpropagation leaves of them.
+"""Filters: the patches to which filters of each client's network respond most, with their gradients.
+
+The gradients are those of guided backpropagation.
 """
 
 from dataclasses import dataclass
@@ -19,15 +20,18 @@ GAP = 2  # pixels of white between patches
 
 @dataclass(frozen=True)
 class Params(At):
-    """row: of the experiment, its first if ""; clients: at most so many."""
+    """`row`: a row of the experiment, "" for its first.
+    `clients`: the largest number of clients to show.
+    """
 
     row: Trained = ""
     clients: int = 4
 
 
 class Filters(OfRuns):
-    """A row of panels for each stage, a column for each client; in a panel a line for each filter: its
-    patches by falling response, then their gradients in the same order (grey is 0).
+    """A row of panels for each stage, a column for each client, and in a panel a line for each filter.
+
+    A line has the filter's patches by falling response, then their gradients in the same order (grey is 0).
     """
 
     name = "filters"

@@ -13,14 +13,16 @@ LINE, COLUMN = 0.21, 0.62  # inches: height of a method, width of a domain
 
 
 class Heatmap(Differences):
-    """A line per method, the largest mean first; a column per held-out domain and one for their mean; a panel
-    per value of the axes beyond target and seed. A cell is the mean difference over seeds, paired by seed.
+    """One line per method, the largest mean first; one column per held-out domain, and one for their mean.
+
+    There is a panel per value of the axes other than target and seed. A cell is the mean difference over
+    seeds, paired by seed.
     """
 
     name = "heatmap"
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
-        """Raises FedshiftError where no run has its counterpart."""
+        """Plot the differences. Raises FedshiftError where no run has its counterpart."""
         frame = self._differences(collected)
         if frame.empty:
             what = f"has no run of another method next to one of {self.params.to}"

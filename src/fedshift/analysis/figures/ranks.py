@@ -15,22 +15,25 @@ APART, ALIKE = "told apart", "not told apart"
 
 @dataclass(frozen=True)
 class Params:
-    """metric: what methods are ranked by; against: the row that they are compared with, by default fedavg."""
+    """`metric`: what methods are ranked by.
+    `against`: the row that they are compared with, by default fedavg.
+    """
 
     metric: Metric = "ood"
     against: Row = ""
 
 
 class Ranks(Figure):
-    """A line per method, the best on top: its difference from one method, with an interval; all intervals
-    hold together at 95% (fedshift.analysis.ranking).
+    """One line per method, the best on top: its difference from one method, with an interval.
+
+    All intervals hold jointly at 95% (fedshift.analysis.ranking).
     """
 
     name = "ranks"
     Params = Params
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
-        """Over all blocks of the experiment that have all their seeds."""
+        """Plot the ranking over all blocks of the experiment that have all their seeds."""
         result = ranking([collected], self.params.metric, self.params.against)
         methods = [*result.table["method"]]
         apart = result.table["method"].isin([*result.better, *result.worse])

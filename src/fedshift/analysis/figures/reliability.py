@@ -1,6 +1,4 @@
-"""Reliability: how sure of its class a model is when it is right and when it is wrong, and how often it is
-right where it is so sure.
-"""
+"""Reliability: the model's confidence when right and when wrong, and its accuracy by confidence."""
 
 import itertools
 from dataclasses import dataclass
@@ -19,10 +17,10 @@ from fedshift.storage.workspace import Workspace
 
 RIGHT, WRONG, CURVE, EQUAL = "right", "wrong", "accuracy", "accuracy = confidence"
 COLOURS = {RIGHT: "#0072B2", WRONG: "#D55E00", CURVE: "#000000", EQUAL: GREY}
-BARS = 10  # two bins each: thinner bars cannot be told apart
+BARS = 10  # two bins each: thinner bars would not be distinguishable
 WIDTH = 1 / BARS
 PERCENT = 100
-FEW = 10  # samples, whose accuracy says little
+FEW = 10  # samples, too few for a meaningful accuracy
 ROOM = 4  # for marks at 0 and 100
 
 
@@ -34,11 +32,11 @@ class Params:
 
 
 class Reliability(Figure):
-    """Rows: histogram and curve, in- and out-of-distribution; a panel per method. All runs of a method
-    together, each sample counts once, in the round that tables report.
+    """Rows are histogram and curve, in- and out-of-distribution; there is a panel per method.
 
-    In the panel of a curve its expected calibration error, over all bins that runs record. A bin without
-    samples has no point.
+    All runs of a method are taken together, each sample once, in the round that tables report. The panel of a
+    curve has its expected calibration error, over all bins that runs record. A bin without samples has no
+    point.
     """
 
     name = "reliability"

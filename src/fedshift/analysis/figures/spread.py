@@ -9,25 +9,28 @@ from fedshift.analysis.figures.base import Axis, Figure, Plot, held_out, in_orde
 from fedshift.common.errors import FedshiftError
 from fedshift.storage.workspace import Workspace
 
-NOTHING = 1e-6  # of the widest layer, what rounding leaves of clients with one model
+NOTHING = 1e-6  # relative to the widest layer: rounding errors if clients share one model
 
 
 @dataclass(frozen=True)
 class Params:
-    """scale: of the deviation; a log scale leaves out rows whose clients share all weights."""
+    """`scale`: of the deviation; a log scale leaves out rows whose clients share all weights."""
 
     scale: Literal["linear", "log"] = "linear"
 
 
 class LayerSpread(Figure):
-    """A line for each row of the experiment: means over its runs; bars: from the lowest to the highest."""
+    """A line for each row of the experiment: means over its runs, with bars from lowest to highest."""
 
     name = "spread"
     evaluations = ("spread",)
     Params = Params
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
-        """Raises FedshiftError where no run was evaluated, and where networks of several kinds were."""
+        """Plot the spread.
+
+        Raises FedshiftError where no run was evaluated, or where networks differ in kind.
+        """
         frame = results_of(workspace, collected, "spread")
         where = f"{collected.experiment.file}: figures.spread"
         if self.params.scale == "log":
@@ -64,5 +67,5 @@ class LayerSpread(Figure):
 
 
 def _short(layer: str) -> str:
-    """A layer's name without what all or most have: "stages.stage1.conv" is "stage1"."""
+    """A layer's name without the parts that all or most share: "stages.stage1.conv" becomes "stage1"."""
     return layer.removeprefix("stages.").removesuffix(".conv").removesuffix(".fc").replace(".", "\n")

@@ -26,13 +26,13 @@ from fedshift.storage.workspace import Workspace
 
 @dataclass(frozen=True)
 class Across:
-    """x: the axis to draw against, or `setting.<dotted key>`: the number there in the runs of each row.
-    metrics: as tables name them; a row of panels for each; those without a value are left out.
-    lines: the axis whose values are lines or bars, or `method`; against a setting the method that rows are
-        of.
-    panels: the axis whose values are panels side by side, or `method`; "" for one panel (by `method` where
-        lines are of another axis).
-    rows: which rows are drawn, as a pattern: `lambda-*`.
+    """`x`: the axis to plot against, or `setting.<dotted key>`: the number there in the runs of each row.
+    `metrics`: as in tables; one row of panels for each that has a value.
+    `lines`: the axis whose values are lines or bars, or `method`. Against a setting it is the method that
+        rows belong to.
+    `panels`: the axis whose values are panels side by side, or `method`. "" is one panel (or `method`, if
+        lines are another axis).
+    `rows`: a pattern of the rows to plot: `lambda-*`.
     """
 
     x: str = ""
@@ -44,8 +44,8 @@ class Across:
 
 @dataclass(frozen=True)
 class Params(Across):
-    """scale: of x; `auto` is log where the values are evenly spaced there rather than linearly.
-    levels: rows without a place on x, each a level line: what the others are held against.
+    """`scale`: of x; `auto` is log if the values are more evenly spaced there than on a linear scale.
+    `levels`: rows without a place on x, each plotted as a level line to compare with.
     """
 
     scale: Literal["auto", "linear", "log"] = "auto"
@@ -53,22 +53,21 @@ class Params(Across):
 
 
 class Sweep(Figure):
-    """Means over the axes that are neither x, lines, panels nor seed, then over seeds, in the round that
-    tables report.
+    """Means over the axes that are not x, lines, panels or seed, then over seeds.
 
-    A seed that lacks a run at some value is left out there. From three seeds on a band of one standard
-    deviation; of fewer, thin lines.
-    Diamonds: the published value, where it is of the same experiment. Values of x that are names stand side
-        by side, without lines.
+    The values are of the round that tables report. A seed with a missing run at some value is left out there.
+    With three or more seeds, a band shows one standard deviation; with fewer, thin lines show the seeds.
+    Diamonds are published values of the same experiment. If the values of x are names, they are placed side
+    by side, without lines.
     """
 
     name = "sweep"
     Params: ClassVar[type] = Params
     style: ClassVar[str] = "marked"  # of means; at names dots
-    by_name: ClassVar[bool] = False  # whether values of x stand side by side even where they are numbers
+    by_name: ClassVar[bool] = False  # whether numbers on x are placed side by side, too
 
     def check(self, experiment: Experiment, axes: Axes, where: str) -> None:
-        """Raise FedshiftError, too, where an axis is used twice, and for a log scale of other values."""
+        """Also check that no axis is used twice, no line mixes methods, and log scales are positive."""
         super().check(experiment, axes, where)
         given = self.params
         if given.x not in axes and not self._of_setting:
@@ -99,7 +98,7 @@ class Sweep(Figure):
         places: Sequence[Any] = x.names or x.ticks or ()
         shown = {"method", "seed", given.x, given.lines, given.panels}
         averaged = [axis for axis in collected.keys if axis not in shown]
-        if "target" in averaged:  # a mean over held-out domains is without runs that hold out nothing
+        if "target" in averaged:  # a mean over held-out domains excludes runs without one
             domains = frame.groupby(["panel", "label"], dropna=False)["target"].transform("nunique")
             frame = frame[(domains <= 1) | (frame["target"] != NONE)]
         level = level[frame.index]
@@ -135,8 +134,10 @@ class Sweep(Figure):
         return bool(self.params.x.startswith(base.SETTING))
 
     def _runs(self, collected: Collected) -> tuple[pd.DataFrame, dict[str, Sequence[Any]]]:
-        """The planned runs that are plotted, with their metrics (NaN where a run is missing), the row of
-        each, and the values along x; and the values of methods, axes and x in their order.
+        """The planned runs to plot, and the orders of methods, axes and x.
+
+        The columns are the keys, the metrics (NaN where a run is missing), the row of each run, and the value
+        along x.
         """
         given = self.params
         chosen = selected(collected, quantities=given.metrics)
@@ -154,7 +155,7 @@ class Sweep(Figure):
         return frame, {**collected.order, **orders}
 
     def _axis(self, column: pd.Series[Any], order: Sequence[Any]) -> tuple[pd.Series[Any], Axis]:
-        """The values along x, and its axis; names stand in the order of the file."""
+        """The values along x, and its axis; names are in the order of the file."""
         name, scale = base.axis_name(self.params.x), self.params.scale
         if self.by_name or not all(map(_is_number, order)):
             names = {value: f"{value:g}" if isinstance(value, float) else str(value) for value in order}
@@ -165,7 +166,7 @@ class Sweep(Figure):
     def _published(
         self, workspace: Workspace, collected: Collected, runs: pd.DataFrame, means: pd.DataFrame
     ) -> pd.DataFrame:
-        """The published value of each mean, where its runs vary along no axis but held-out domains."""
+        """The published value of each mean whose runs vary along no axis except held-out domains."""
         axes = {axis: "row" if axis == "method" else axis for axis in collected.keys if axis != "seed"}
         groups = runs.groupby(["panel", "label", "x"], dropna=False)
         points = pd.DataFrame({axis: groups[column].agg(_common) for axis, column in axes.items()}).dropna()
@@ -177,13 +178,13 @@ class Sweep(Figure):
 
 
 def _common(values: pd.Series[Any]) -> Any:
-    """The value that runs have in common, AVERAGE of several held-out domains, else None."""
+    """The value that runs have in common; AVERAGE for several held-out domains, otherwise None."""
     several = AVERAGE if values.name == "target" else None
     return values.iloc[0] if values.nunique(dropna=False) == 1 else several
 
 
 def _by_seed(runs: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
-    """The mean of each seed over the axes that are averaged, where none of its runs is missing."""
+    """The mean of each seed over the averaged axes, if none of its runs is missing."""
     keys = ["panel", "label", "x", "seed"]
     values = runs.melt(keys, metrics, "metric", "y").astype({"y": float})
     seeds = values.groupby(["metric", *keys], sort=False)["y"].mean(skipna=False).reset_index()
@@ -199,7 +200,7 @@ def _positive(values: Sequence[Any]) -> bool:
 
 
 def _geometric(values: Sequence[float]) -> bool:
-    """Whether values are more evenly spaced on a log scale than on a linear one; two cannot say."""
+    """Whether positive values, at least three, are more evenly spaced on a log scale than on a linear one."""
     if len(values) < 3 or not _positive(values):
         return False
     linear, log = np.diff(np.sort(values)), np.diff(np.log(np.sort(values)))

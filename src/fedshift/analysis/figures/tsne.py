@@ -12,8 +12,10 @@ BY = {"class": "coloured\nby class", "domain": "coloured\nby domain"}
 
 
 class TSNE(OfRuns):
-    """A panel for each row of the experiment, an image a dot; above it the mean distance between images of
-    two classes and of one. A map has no unit: each fills its panel.
+    """A panel for each row of the experiment, with one dot per image.
+
+    Above it are the mean distances between images of two classes and of one class. A map has no unit and
+    fills its panel.
     """
 
     name = "tsne"
@@ -45,7 +47,7 @@ class TSNE(OfRuns):
 
 
 def _filling(frame: pd.DataFrame) -> pd.DataFrame:
-    """A map in the middle of its panel, between 0 and 1 on its longer side."""
+    """Centre a map in its panel, between 0 and 1 on its longer side."""
     places = frame[["x", "y"]].astype(float)
     low, high = places.min(), places.max()
     return frame.assign(**0.5 + (places - (low + high) / 2) / ((high - low).max() or 1.0))

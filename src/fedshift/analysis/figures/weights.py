@@ -1,4 +1,4 @@
-"""Weights: how much each client counts in the server's step, over rounds or at the end of training."""
+"""Weights: the weight of each client in the server's step, over rounds or at the end of training."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -13,16 +13,16 @@ from fedshift.storage.workspace import Workspace
 
 LEAST = "the least of all clients"
 PERCENT = 100
-MANY = 60  # rounds, from which single ones hide each other
-WINDOW = 21  # rounds that a line is the median of, then
-ENDS = (0.05, 0.95)  # quantiles of their weights between which the band lies
+MANY = 60  # rounds, above which single ones hide each other
+WINDOW = 21  # rounds per median, in that case
+ENDS = (0.05, 0.95)  # quantiles of the weights at both edges of the band
 MOVING = f"line: median of all seeds in {WINDOW} rounds; band: the middle {ENDS[1] - ENDS[0]:.0%} of these"
 
 
 @dataclass(frozen=True)
 class Params:
-    """at: all `rounds`, or the `end` of training.
-    diagnostic: its name, where it is neither `weights` nor `gradalign`.
+    """`at`: all `rounds`, or the `end` of training.
+    `diagnostic`: its name, where it is neither `weights` nor `gradalign`.
     """
 
     at: Literal["rounds", "end"] = "rounds"
@@ -30,12 +30,14 @@ class Params:
 
 
 class Weights(Figure):
-    """Of every method that records its weights. Over rounds a panel per held-out domain, a line per client
-    and the least weight of a round, which is that of the client that agrees least; at the end dots per
-    held-out domain. The rule: all clients equally, where all rounds have as many of them.
+    """Weights of the clients, for every method that records them.
 
-    Of MANY rounds and more a line is the median over seeds and the WINDOW rounds around each, in a band that
-    holds 90% of them; of fewer the mean over seeds of each round.
+    Over rounds there is a panel per held-out domain. It has a line per client, and one for the least weight
+    of a round, that of the client that agrees least. At the end, there are dots per held-out domain. A grey
+    rule marks equal weights, if all rounds have the same number of clients.
+
+    With MANY rounds or more, a line is the median over seeds and the WINDOW rounds around each, in a band
+    with 90% of them. With fewer rounds it is the mean over seeds of each round.
     """
 
     name = "weights"
@@ -74,7 +76,7 @@ class Weights(Figure):
 
 
 def _over_rounds(frame: pd.DataFrame, ddof: int) -> tuple[pd.DataFrame, str]:
-    """Lines of clients, those of the same domains together, and of the least weight; and what they are."""
+    """Lines of clients (those of the same domains together) and of the least weight, with a note on them."""
     by = ["row", "panel", "round", "seed"]
     clients = frame.groupby([*by, "label"])["y"].mean().reset_index()
     least = frame.groupby(by)["y"].min().reset_index().assign(label=LEAST)
@@ -87,7 +89,7 @@ def _over_rounds(frame: pd.DataFrame, ddof: int) -> tuple[pd.DataFrame, str]:
 
 
 def _moving(line: pd.DataFrame) -> pd.DataFrame:
-    """Around each round (x) the median, and the quantiles ENDS, over seeds and WINDOW rounds."""
+    """The median around each round (x), and the quantiles ENDS, over seeds and WINDOW rounds."""
     by_round = line.set_index("x")["y"].sort_index()
     rounds = by_round.index.unique()
     near = [by_round.loc[at - WINDOW // 2 : at + WINDOW // 2] for at in rounds]

@@ -1,3 +1,1 @@
-"""Metrics: numbers that are computed from recorded statistics of predictions, one file each
-(docs/extend.md).
-"""
+"""Metrics: numbers computed from recorded statistics of predictions, one file each (docs/extend.md)."""

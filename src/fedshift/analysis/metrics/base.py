@@ -1,6 +1,4 @@
-"""What a metric is: a pure function of sufficient statistics, which runs record
-(fedshift.federation.records).
-"""
+"""Metric: a pure function of the sufficient statistics that runs record (fedshift.federation.records)."""
 
 import inspect
 from collections.abc import Callable
@@ -15,8 +13,9 @@ Array = NDArray[Any]
 
 
 class Metric:
-    """A number for each of many sets of samples. How the clients of a run become one number:
-    fedshift.analysis.quantities.
+    """A number for each of many sets of samples.
+
+    fedshift.analysis.quantities combines the values of a run's clients into one number.
     """
 
     name: ClassVar[str]
@@ -40,32 +39,31 @@ class Metric:
 
 
 def computed(metric: type[Metric], statistics: pa.Table) -> Array:
-    """[rows] A metric of rows of statistics, as runs record them, that have equally many classes."""
+    """A metric [rows] of rows of recorded statistics with the same number of classes."""
     return metric.compute(*(as_array(statistics[name]) for name in metric.reads()))
 
 
 def as_array(column: pa.ChunkedArray) -> Array:
-    """[rows, width] of a column of lists that are equally long, in float64."""
+    """A column of lists of equal length as an array [rows, width] in float64."""
     flat = pc.list_flatten(column).to_numpy().astype(np.float64)
     return np.asarray(flat.reshape(len(column), -1))
 
 
 def ratio(numerator: Array, denominator: Array) -> Array:
-    """numerator / denominator, NaN where nothing is divided by nothing."""
+    """numerator / denominator, NaN for 0 / 0."""
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(numerator / denominator)
 
 
 def recall(n: Array, correct: Array) -> Array:
-    """[..., C] The share of a class's samples that are classified correctly; NaN for a class without
-    samples.
-    """
+    """The share of correctly classified samples of each class [..., C]; NaN for a class without samples."""
     return ratio(correct, n)
 
 
 def mean_of(chosen: Array, samples: Array, confidence: Array) -> Array:
-    """[...] The mean confidence of `chosen` of the `samples` [..., BINS], each taken to have the mean of its
-    bin; NaN where none is chosen.
+    """The mean confidence [...] of `chosen` of the `samples` [..., BINS]; NaN if none is chosen.
+
+    Each sample is taken to have the mean confidence of its bin.
     """
     in_bin = np.nan_to_num(ratio(confidence, samples))
     return ratio((chosen * in_bin).sum(-1), chosen.sum(-1))

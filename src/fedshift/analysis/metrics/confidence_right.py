@@ -1,5 +1,5 @@
 """Confidence when right: the mean probability of the predicted class over correctly classified samples, by
-the mean of each bin of confidence (hFedF Fig. 3).
+the mean of each bin of confidence (hFedF, Fig. 3).
 """
 
 from fedshift.analysis.metrics.base import Array, Metric, mean_of
@@ -11,7 +11,8 @@ class ConfidenceRight(Metric):
 
     @staticmethod
     def compute(wrong: Array, right: Array, confidence: Array) -> Array:
-        """Right and wrong samples of a bin are taken to have its mean confidence: exact to the width of a
-        bin.
+        """The mean confidence, exact to the width of a bin.
+
+        All samples of a bin are taken to have its mean confidence.
         """
         return mean_of(right, wrong + right, confidence)

@@ -1,5 +1,5 @@
 """Confidence when wrong: the mean probability of the predicted class over misclassified samples, by the mean
-of each bin of confidence (hFedF Fig. 3).
+of each bin of confidence (hFedF, Fig. 3).
 """
 
 from fedshift.analysis.metrics.base import Array, Metric, mean_of
@@ -12,7 +12,8 @@ class ConfidenceWrong(Metric):
 
     @staticmethod
     def compute(wrong: Array, right: Array, confidence: Array) -> Array:
-        """Right and wrong samples of a bin are taken to have its mean confidence: exact to the width of a
-        bin.
+        """The mean confidence, exact to the width of a bin.
+
+        All samples of a bin are taken to have its mean confidence.
         """
         return mean_of(wrong, wrong + right, confidence)

@@ -1,5 +1,5 @@
-"""Expected calibration error: how far confidence is from accuracy, over bins of equal width (Guo et al., ICML
-2017, Eq. 3).
+"""Expected calibration error: the distance of confidence from accuracy, over bins of equal width (Guo et al.,
+ICML 2017, Eq. 3).
 """
 
 import numpy as np

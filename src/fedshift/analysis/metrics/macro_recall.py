@@ -1,5 +1,5 @@
-"""Macro-recall: mean recall of all classes of the data set, 0 for one without samples (so it is below
-balanced accuracy there).
+"""Macro-recall: mean recall of all classes of the data set, 0 for a class without samples (where it is below
+balanced accuracy).
 """
 
 import numpy as np
