@@ -92,7 +92,7 @@ def ema_step(t: int, warmup: int, alpha: float) -> float:
 
 
 class HFedF(Generated):
-    """The server descends on embeddings and hypernetwork along the clients' updates, pulled back through it."""
+    """The server descends on embeddings and hypernetwork along the clients' updates, by the chain rule."""
 
     name = "hfedf"
     Params = Params
