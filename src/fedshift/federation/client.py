@@ -75,7 +75,9 @@ class Worker:
         return torch.autocast(self.samples.device.type, torch.bfloat16, enabled=on)
 
     def optimizer(self, role: Role, k: int, network: Network) -> Optimizer:
-        """Client k's optimiser of a network, with the client's memory if optimisers persist, else a new one."""
+        """Client k's optimiser of a network, with the client's memory if optimisers persist, else a new
+        one.
+        """
         rule, w, g, cut, tail = Rule.of(self.spec.local), network.w, network.g, None, None
         graphs = self.graph is not None
         for group, cut, changed in self._groups:

@@ -22,7 +22,9 @@ Set = tuple[int, str, Tensor]  # client, split, positions
 
 @dataclass(frozen=True)
 class Scored:
-    """Scores of one row on a set of n samples: mean accuracy, mean cross entropy, statistics for the metrics."""
+    """Scores of one row on a set of n samples: mean accuracy, mean cross entropy, statistics for the
+    metrics.
+    """
 
     client: int
     split: str

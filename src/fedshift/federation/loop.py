@@ -98,7 +98,9 @@ class Federation:
         transfer: type[Transfer] = Transfer,
         start: Callable[[Layout, Tensor], Tensor] = lambda layout, row: row,
     ) -> None:  # fmt: skip
-        """target: positions of the samples of the held-out domains; start: changes the initial row [P + Q]."""
+        """target: positions of the samples of the held-out domains; start: changes the initial row [P +
+        Q].
+        """
         self.spec, self.method = spec, method
         self._build, self.device, self.evaluated_clients = build, samples.device, clients
         self.clients = pooled(clients) if method.clients == "pooled" else clients
@@ -204,7 +206,9 @@ class Federation:
                 self.state.receive(k, row)
 
     def _train_client(self, row: Tensor, k: int) -> dict[str, Tensor]:
-        """Send client k its model, train it in `row` [P + Q], test it and send it back; returns its messages."""
+        """Send client k its model, train it in `row` [P + Q], test it and send it back; returns its
+        messages.
+        """
         client = self._received(row, k, self.transfer.messages_down(k, self._downloads.get(k, {})))
         messages = self._ask(client, self.method.begin)
         with self.worker.passes.counted():
@@ -218,7 +222,9 @@ class Federation:
         return messages
 
     def _visit(self, clients: Iterable[int], ask: Hook) -> Uploads:
-        """Send each client the model and `ask` it for messages; changes that `ask` makes to its row are lost."""
+        """Send each client the model and `ask` it for messages; changes that `ask` makes to its row are
+        lost.
+        """
         uploads: Uploads = {}
         row = torch.empty_like(self.state.row)
         for k in clients:

@@ -125,7 +125,9 @@ class Method:
         return {}
 
     def round(self, S: Server, train: Callable[[Sequence[int]], None]) -> None:
-        """Run one round; `train(clients)` trains these from the server's current state and aggregates them."""
+        """Run one round; `train(clients)` trains these from the server's current state and aggregates
+        them.
+        """
         train(S.active)
 
     def broadcast(self, S: Server, clients: list[int]) -> Tensor:
@@ -171,7 +173,9 @@ class Method:
 
     @property
     def averages(self) -> bool:
-        """Whether the server only needs the weighted mean of the rows, which is then computed as they arrive."""
+        """Whether the server only needs the weighted mean of the rows, which is then computed as they
+        arrive.
+        """
         return type(self).aggregate is Method.aggregate
 
     @property

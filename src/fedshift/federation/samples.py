@@ -1,4 +1,6 @@
-"""The images of a run in the engine: one tensor of pixels, one of labels, and the positions of each client."""
+"""The images of a run in the engine: one tensor of pixels, one of labels, and the positions of each
+client.
+"""
 
 import itertools
 import os
@@ -34,9 +36,11 @@ class Samples:
     """Pixels [n, ...] and labels [n], gathered by index for `device`.
 
     Pixels are uint8 images [n, px, px, 3], possibly a memory map. They are stored on `home`: the device if
-    they fit into `resident_bytes`, else the host, from where `stream` gathers ahead. resident_bytes None:
-    RESIDENT, or half the machine's memory if the device is a CPU. mean, deviation: per channel, what
-    `augment` and `evaluate` subtract from pixels in [0, 1] and divide them by.
+    they fit into `resident_bytes`, else the host, from where `stream` gathers ahead.
+
+    - resident_bytes: if None, RESIDENT, or half the machine's memory if the device is a CPU
+    - mean, deviation: per channel, what `augment` and `evaluate` subtract from pixels in [0, 1] and divide
+      them by
     """
 
     def __init__(
@@ -138,8 +142,8 @@ def batches(
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Augment the samples at `order` [M] by `draws` [M, ..] and yield batches of these sizes in turn.
 
-    order is at home, draws on the device; yields x [B, 3, h, w], y [B]. The numbers equal those of each batch
-    augmented separately.
+    `order` is at home, `draws` on the device. Yields x [B, 3, h, w], y [B]. The numbers equal those of each
+    batch augmented separately.
     """
     budget = AT_ONCE.get(samples.device.type, AT_ONCE_ELSEWHERE)
     if samples.device.type == "cuda":

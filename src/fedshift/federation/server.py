@@ -129,5 +129,7 @@ def mean(rows: Tensor, p: Tensor) -> Tensor:
 
 
 def accumulate(total: Tensor | None, row: Tensor, weight: Tensor) -> Tensor:
-    """One term of `mean`, in place: the sum so far [..], None before the first, plus weight times `row` [..]."""
+    """One term of `mean`, in place: the sum so far [..], None before the first, plus weight times `row`
+    [..].
+    """
     return row * weight if total is None else total.addcmul_(row, weight)

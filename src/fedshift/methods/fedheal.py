@@ -50,7 +50,9 @@ def history(H: Tensor, D: Tensor, seen: Tensor) -> Tensor:
 
 @equation("FedHEAL", "distance")
 def distance(D: Sequence[Tensor]) -> Tensor:
-    """How far each client moved, [K]: the sum over trainable tensors of the norms of masked updates [K, ..]."""
+    """How far each client moved, [K]: the sum over trainable tensors of the norms of masked updates [K,
+    ..].
+    """
     return torch.stack([update.flatten(1).norm(dim=1) for update in D]).sum(0)
 
 

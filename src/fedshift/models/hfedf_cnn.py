@@ -19,7 +19,7 @@ from fedshift.models.layers.blocks import AdaptiveAverage
 
 
 class Inception(nn.Module):
-    """Convolutions 1x1 (32), 3x3 (64), 5x5 (16) and the max-pooled input, then ReLU: c to c + 112 channels."""
+    """Convolutions 1x1 (32), 3x3 (64), 5x5 (16), the max-pooled input, then ReLU: c to c + 112 channels."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()

@@ -130,7 +130,7 @@ class Highlighter(Neck):
 
 
 class ConvolutionHighlighter(Neck):
-    """Table 16's baseline of the same size; its form, two 1x1 convolutions that make the scores, is a guess."""
+    """Table 16's baseline of the same size. Its form is a guess: two 1x1 convolutions make the scores."""
 
     def __init__(self, neck: nn.Module, channels: int, width: int) -> None:
         super().__init__(neck)

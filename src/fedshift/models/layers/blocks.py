@@ -77,13 +77,15 @@ class AdaptiveAverage(nn.Module):
 
 @functools.cache
 def _averages(height: int, width: int, side: int, device: torch.device, dtype: torch.dtype) -> Tensor:
-    """Matrix [side^2, height width] whose rows average the pixels of each output; copied to a device once."""
+    """Matrix [side^2, height width] whose rows average the pixels of each output; cached on its device."""
     with torch.inference_mode(False):
         return torch.kron(_bins(height, side), _bins(width, side)).to(device, dtype)
 
 
 def _bins(size: int, bins: int) -> Tensor:
-    """Matrix [bins, size]; row i averages the pixels from floor(i size / bins) to ceil((i + 1) size / bins)."""
+    """Matrix [bins, size]: row i averages the pixels from floor(i size / bins) to ceil((i + 1) size /
+    bins).
+    """
     matrix = torch.zeros(bins, size, device="cpu")
     for i in range(bins):
         start, stop = i * size // bins, -(-(i + 1) * size // bins)
@@ -92,7 +94,9 @@ def _bins(size: int, bins: int) -> Tensor:
 
 
 def check_stages(model: Model, stages: Iterable[str], key: str) -> None:
-    """Raise FedshiftError, naming the method's parameter `key`, for a stage that the network does not have."""
+    """Raise FedshiftError, naming the method's parameter `key`, for a stage that the network does not
+    have.
+    """
     for stage in stages:
         if stage not in model.stages:
             what, cure = f"'{stage}' is no stage of {model.name}", f"Valid: {', '.join(model.stages)}."
