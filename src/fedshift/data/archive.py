@@ -51,8 +51,10 @@ def unpack(archive: Path, folder: Path) -> None:
 def _check(archive: Path, folder: Path, members: Iterable[tuple[str, int, bool]]) -> None:
     """Raise OSError for members of an archive that must not be unpacked into the folder.
 
-    members: (name, size, whether file or folder). The error is raised at the first one that is not plain,
-        leaves the folder, or makes the content larger than the free disk space or an honest archive.
+    The error is raised at the first member that is not plain or leaves the folder. The same holds if the
+    content becomes larger than the free disk space, or than that of an honest archive.
+
+    members: (name, size, whether file or folder) of each
     """
     free = shutil.disk_usage(folder if folder.exists() else folder.parent).free
     most, total = max(SMALL, RATIO * archive.stat().st_size), 0

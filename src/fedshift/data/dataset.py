@@ -109,7 +109,8 @@ class Dataset:
     def index(self, raw: Path) -> pd.DataFrame:
         """One row per image in canonical order.
 
-        Columns: path, domain, class, label, split ("" if there is none), group (-1: no known duplicate).
+        The columns are path, domain, class, label, split ("" if there is none) and group (-1: no known
+        duplicate).
         """
         return rows(self.paths(raw), self.domains_and_classes(raw)[1])
 

@@ -94,7 +94,7 @@ def fetch(
         say(f"left out: {path}: {reason}")
     if facts.manifest is None:
         own = manifest_path(workspace, name, release)
-        # Written anew it would take a tree that changed meanwhile for right.
+        # Written again, it would accept a tree that changed meanwhile.
         keep = present and lists is None and not other and own.exists()
         say(f"manifest: {own if keep else write_manifest(workspace, name, release)}")
     if lists is not None:

@@ -17,9 +17,10 @@ COLUMNS = ("path", "group")
 def grouped(index: pd.DataFrame, groups: Groups, root: Path) -> pd.DataFrame:
     """The index with a `group` number for every image.
 
-    Images share a number if they have the same group by pattern or file, or are byte-identical. root: the
-    project folder, which the path `file` is relative to. Raises FedshiftError for images without a group, and
-    for a file that has changed since the run was declared.
+    Images share a number if they have the same group by pattern or file, or are byte-identical. Raises
+    FedshiftError for images without a group, and for a file that has changed since the run was declared.
+
+    root: the project folder, which the path `file` is relative to
     """
     paths = index["path"].tolist()
     names = _by_pattern(paths, groups.pattern) if groups.pattern else _by_file(paths, groups, root)

@@ -53,9 +53,10 @@ def partition(workspace: Workspace, spec: Division) -> Path:
 def load_partition(path: Path, index: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     """The partition's table and the SHA-256 of its columns.
 
-    Columns: sample, client, domain, class, label, split, row by row as in the prepared `index`.
-        attrs["few_shot"], if a modifier made classes rare: for every client the labels of those classes.
-        Raises Damaged if the columns do not match their hash or were made for another index.
+    The columns are sample, client, domain, class, label and split, row by row as in the prepared `index`. If
+    a modifier made classes rare, attrs["few_shot"] has the labels of those classes for every client.
+
+    Raises Damaged if the columns do not match their hash or were made for another index.
     """
     table, facts = read_columns(path, CURE)
     same = ["sample", "domain", "class", "label"]

@@ -112,7 +112,7 @@ def load_prepared(folder: Path) -> Prepared:
 
 def map_pixels(folder: Path) -> NDArray[np.uint8]:
     """The pixels of `Prepared`, without a comparison with their hash."""
-    # Not "c": Linux refuses a private writable map that is larger than the machine's memory.
+    # Not "c": Linux rejects a private writable map that is larger than the machine's memory.
     pixels: NDArray[np.uint8] = np.load(folder / "images.npy", mmap_mode="r", allow_pickle=False)
     return pixels
 
@@ -161,9 +161,9 @@ class Decoder:
     offset: int = 0
 
     def __call__(self, task: tuple[int, Sequence[str]]) -> list[str]:
-        """Decode and write images; returns a line for each unreadable one.
+        """Decode and write images; returns a line for each unreadable one. Raises OSError on a full disk.
 
-        task: (first row, paths). Raises OSError on a full disk.
+        task: (first row, paths)
         """
         (first, paths), px = task, self.px
         pixels = np.zeros((len(paths), px, px, 3), dtype=np.uint8)

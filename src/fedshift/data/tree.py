@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
-from PIL.TiffImagePlugin import TiffImageFile  # these two Pillow loads late
+from PIL.TiffImagePlugin import TiffImageFile  # Pillow loads these two late
 from PIL.WebPImagePlugin import WebPImageFile
 
 from fedshift.common.errors import FedshiftError
@@ -26,12 +26,12 @@ from fedshift.data.lists import WORDS, lists_file, read_lists
 SUFFIXES = frozenset(
     {".bmp", ".gif", ".jfif", ".jpe", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 )
-# Whatever a file's name says, no other decoder of Pillow's is asked: EPS would start Ghostscript.
+# No other decoder of Pillow is used, whatever a file's name: EPS would start Ghostscript.
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", TiffImageFile.format, WebPImageFile.format)
 LITTER = re.compile(r"\..*|thumbs\.db|desktop\.ini|__macosx", re.IGNORECASE | re.DOTALL)  # hidden
-PIXELS = 80_000_000  # of an image: a small file may unpack to far more than memory holds
+PIXELS = 80_000_000  # of an image: a small file may unpack to more than the memory
 SIXTEEN_BIT = frozenset({"I", "F", "I;16", "I;16B", "I;16L", "I;16N"})
-CONTRAST = 16  # of 255: what differs by less is not seen
+CONTRAST = 16  # of 255: a smaller contrast is not visible
 SHOWN = 20
 DEPTH = 3  # folders around the tree in an archive
 
@@ -75,7 +75,7 @@ class ImageTree(Dataset):
         return self._paths(raw, self._look(raw)[0])
 
     def _paths(self, raw: Path, files: Iterable[str]) -> list[str]:
-        """Those of `files` that belong to the release, in canonical order."""
+        """The paths among `files` that belong to the release, in canonical order."""
         domains, classes = self.domains_and_classes(raw)
         places = [{name: place for place, name in enumerate(names)} for names in (domains, classes)]
         listed = self._listed(raw) if self.facts(raw).listed_only else None

@@ -93,7 +93,7 @@ def as_listed(workspace: Workspace, name: str, release: str) -> None:
         return
     raw, declared = workspace.raw(name, release), manifest(workspace, name, release)
     was = {path: size for path, (size, _) in _listed(declared).items()}
-    # An image that is not a file of its own has the listed size.
+    # An image that is not a separate file has the listed size.
     now = {
         path: (raw / path).stat().st_size if (raw / path).is_file() else was.get(path)
         for path in dataset.paths(raw)

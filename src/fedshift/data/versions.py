@@ -36,9 +36,10 @@ def obstacle(root: Path) -> tuple[str, str] | None:
 def add(root: Path, raw: Path, made: bool) -> str:
     """Put a raw tree under DVC, and describe the result in one line.
 
-    made: whether this project has just made the tree, so that DVC's cache may share its files. Of an existing
-        tree, the cache gets a copy, and a version that differs from it stays. Raises FedshiftError if DVC
-        fails because the disk is full, or another DVC works here.
+    made: whether this project has just made the tree, so that DVC's cache may share its files
+
+    The cache gets a copy of an older tree, and a version that differs from it stays. Raises FedshiftError if
+    DVC fails because the disk is full, or another DVC works here.
     """
     from dvc.exceptions import DvcException
     from dvc.repo import Repo

@@ -11,7 +11,7 @@ from fedshift.common.registry import names
 from fedshift.experiments.protocols import Partial
 from fedshift.experiments.schema import HELD_OUT, Experiment
 
-NONE = "none"  # what tables show of a null: no held-out domain, an option that is off
+NONE = "none"  # in tables for null: no held-out domain, an option that is off
 STANDARD = {HELD_OUT: "target", "seed": "seed"}  # axes that tables treat on their own, by key
 
 
@@ -79,5 +79,5 @@ def method_of(label: str, own: Partial, common: Partial) -> str:
 
 def setting(partial: Partial, block: str, key: str, default: str) -> str:
     """The value of `block.key` in a partial specification, or `default` if it is not set."""
-    inner = partial.get(block)  # what is no mapping is refused with the rest of the run's spec
+    inner = partial.get(block)  # other types are rejected with the rest of the run's spec
     return str(inner.get(key, default)) if isinstance(inner, dict) else default

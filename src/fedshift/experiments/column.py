@@ -21,18 +21,18 @@ COSTS = {
     "seconds": "s",
     "memory": "MiB of memory",
 }  # name -> as tables head it; fedshift.analysis.costs computes them
-COUNTED = ("parameters", "state_dict", "macs", "macs_norm")  # of these, what a declaration tells
+COUNTED = ("parameters", "state_dict", "macs", "macs_norm")  # of these, costs that follow from a declaration
 REACHED = {"rounds_to": "rounds", "bytes_to": "MB", "seconds_to": "s"}  # until a quantity reaches a value
 RELATIVE = {"gain": "gain in", "ratio": "times in"}
-NUMBERS = ("spread", "range", "of", "apart")  # fedshift.analysis.clients says what they are
-OF_NAME = ("of", "apart")  # of these, what names a domain or an axis: "of=photo"
+NUMBERS = ("spread", "range", "of", "apart")  # defined in fedshift.analysis.clients
+OF_NAME = ("of", "apart")  # of these, those that need the name of a domain or an axis: "of=photo"
 PARTS = ("model", "block", "hypernetwork", "autoencoder")  # networks of a run whose layers tables show
 
 
 class Column(NamedTuple):
     """A column of a table.
 
-    kind, with examples of name:
+    Kinds, with examples of names:
 
     - quantity: "ece.ood"
     - cost: "up"
@@ -43,8 +43,8 @@ class Column(NamedTuple):
     - leads: "accuracy", percent of the clients on which a row is the best of all rows
     - evaluated: "distances.inter", a number of an evaluation
 
-    relative: to the row that the table names in `against`. "gain": that row's value minus this row's.
-        "ratio": this row's value over that row's.
+    A `relative` column compares with the row that the table names in `against`. "gain" is that row's value
+    minus this row's, "ratio" this row's value over that row's.
     """
 
     kind: Kind
@@ -66,10 +66,11 @@ class Column(NamedTuple):
 def column(text: str, where: object = "metrics") -> Column:
     """Parse a column.
 
-    Forms: `<quantity>`, `cost.<name>`, `setting.<dotted key>`, `layer.<part>.<number>`,
-        `rounds_to.<quantity>=<value>`, `recorded.<diagnostic>.<number>`, `leads.<metric>`,
-        `evaluated.<evaluation>.<name>`. Prefix `gain.` or `ratio.` for values that runs measure. Raises
-        FedshiftError at `where` for any other text.
+    The forms are `<quantity>`, `cost.<name>`, `setting.<dotted key>`, `layer.<part>.<number>`,
+    `rounds_to.<quantity>=<value>`, `recorded.<diagnostic>.<number>`, `leads.<metric>` and
+    `evaluated.<evaluation>.<name>`. The prefix `gain.` or `ratio.` is possible for values that runs measure.
+
+    Raises FedshiftError at `where` for any other text.
     """
     first, _, rest = text.partition(".")
     if first in RELATIVE:

@@ -12,7 +12,7 @@ from fedshift.spec import closed
 from fedshift.storage.workspace import TUNING, Workspace
 
 NAMED = re.compile(r"\w+([ .+-]+\w+)*(/\w+([ .+-]+\w+)*)*")
-# Of what lies beside an experiment's metrics.
+# Of files next to an experiment's metrics.
 ENDINGS = (TUNING, ".runs", ".statistics", ".evaluated", ".collected")
 
 

@@ -15,7 +15,7 @@ NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")  # on a side of a claim
 ITEM = re.compile(r"item (\w+):(.*)")
 SETTING = re.compile(r"(.*) \[(.*)\]")
 DOMAINS = (1, 2, 3)  # hFedF's numbers of domains per client
-ITEMS = {"prose A.1.2": "5"}  # what is no table's name -> the table that it speaks of
+ITEMS = {"prose A.1.2": "5"}  # items that are not a table's name -> their table
 Index = dict[tuple[str, str, str, str, str], dict[str, str]]
 Cell = TypeVar("Cell")
 
@@ -48,9 +48,11 @@ def compared(
 ) -> tuple[list[Compared], list[Compared | float]]:
     """The rows of an experiment that a claim compares: those on its left, and those on its right, or numbers.
 
-    row: the claim's row of reference/claims.csv. Each side has the metric, rounds and axis values of the
-        claim. Raises FedshiftError if a name in the claim is not a row of the experiment. The same holds for
-        a name in `rows` that is unknown to the claim or the experiment.
+    Each side has the metric, rounds and axis values of the claim. Raises FedshiftError if a name in the claim
+    is not a row of the experiment. The same holds for a name in `rows` that is unknown to the claim or the
+    experiment.
+
+    row: the claim's row of reference/claims.csv
     """
     printed = [row["left"], *names(row["right"])]
     for name in claim.rows:

@@ -19,7 +19,7 @@ from fedshift.storage.workspace import Workspace
 
 Partial = dict[str, Any]
 Rule = Literal["last", "last_third", "best_first", "best_later", "oracle", "held_out"]
-DIGITS = 2  # significant digits of a value that is drawn from a range: short to read, and the same everywhere
+DIGITS = 2  # significant digits of a value sampled from a range: short, and the same on every machine
 
 
 class Space(Closed):

@@ -13,10 +13,10 @@ from fedshift.spec import Closed
 SELECTED = "selected"  # of a claim: the round that tables show
 ROUNDS = r"selected|mean|fluctuation|round \d+"
 COST_MARGIN = 0.1  # the share of a cost within which "~" calls two equal
-METRIC = "metric"  # among the columns of a table: where its metrics stand
-NAME = re.compile(r"[^./\\\x00-\x1f][^/\\\x00-\x1f]*")  # of what files are named by
-FIELD = re.compile(r"\{([^{}]*)\}")  # what a template of `published` has filled in
-LAYER = "layer"  # the field of a template that is a printed layer
+METRIC = "metric"  # among the columns of a table: the place of its metrics
+NAME = re.compile(r"[^./\\\x00-\x1f][^/\\\x00-\x1f]*")  # of parts of file names
+FIELD = re.compile(r"\{([^{}]*)\}")  # the fields of a template of `published`
+LAYER = "layer"  # the field of a template that is a published layer
 HELD_OUT = "data.target"  # the key of the axis `target`
 Values = list[Any] | Literal["all"]
 Entry = str | dict[str, Partial | None]  # a name, or {name: its parameters}

@@ -15,7 +15,7 @@ from fedshift.spec.block import params
 from fedshift.storage.rundir import RunDirectory, Summary
 
 Images = Literal["tested", "full_domain"]
-KEPT = ("last", "best_first", "best_later")  # the rounds whose weights a run keeps
+KEPT = ("last", "best_first", "best_later")  # the rounds whose weights a run saves
 NAMED_BY = ("run", "weights", "version", "code", "task")
 
 
@@ -25,7 +25,7 @@ class Task:
 
     evaluation: str
     params: dict[str, Any]
-    selection: str = "best_first"  # which of the kept weights it takes
+    selection: str = "best_first"  # which of the saved weights it uses
     images: Images = "tested"  # of the held-out domain: those that the run's own numbers are of, or all
 
     def declared(self, where: str = "fedshift evaluate") -> dict[str, Any]:

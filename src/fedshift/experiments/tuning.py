@@ -24,7 +24,7 @@ from fedshift.spec import Closed, closed
 from fedshift.storage.workspace import TUNING, Workspace
 
 SEED = "seed"
-LONGEST = 100_000  # draws, before a search gives up to find another point
+LONGEST = 100_000  # samples, before a search stops looking for another point
 Point = dict[str, Any]  # dotted key -> value
 
 

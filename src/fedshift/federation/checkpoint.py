@@ -23,8 +23,9 @@ def save(
 ) -> None:
     """Write everything that the rest of the run needs, after a round.
 
-    seconds: duration of the run so far. code: fingerprint of the method. Also writes the segments of what was
-        recorded since the last checkpoint.
+    This also writes the segments of what was recorded since the last checkpoint.
+
+    seconds: duration of the run so far; code: fingerprint of the method
     """
     entries = dict(dotted(federation.state_dict(), "/"))
     tensors = {name: value.contiguous() for name, value in entries.items() if isinstance(value, Tensor)}
@@ -72,7 +73,7 @@ def resume(federation: Federation, path: Path, segments: Path, identity: str, co
         raise FedshiftError(path, f"was not written on a {federation.device.type}", cure)
     packed = {name: tensors.pop(name).numpy().tobytes() for name in _tables(federation, segments)}
     federation.load_state_dict(nested({**tensors, **json.loads(metadata["values"])}))
-    _keep_until(federation.round, segments)  # a second writer was further on: the checkpoint is what holds
+    _keep_until(federation.round, segments)  # a second writer was ahead: the checkpoint is valid
     for name, (_, folder) in _tables(federation, segments).items():
         write_bytes(folder / metadata["segment"], packed[name])
     return float(metadata["seconds"])

@@ -62,7 +62,7 @@ class Worker:
     def network(self, role: Role) -> Network:
         """The network of a role: "model" trains; "personal" and "frozen" are built at their first use."""
         if role not in self._networks:
-            with torch.random.fork_rng(devices=[]):  # building one must not move the client's draws
+            with torch.random.fork_rng(devices=[]):  # building one must not advance the client's generator
                 self._add(role, self._build())
         return self._networks[role]
 
@@ -70,7 +70,7 @@ class Worker:
         self._networks[role] = Network(self.passes.watch(model), self.state.layout, self.samples.device)
 
     def precision(self) -> torch.autocast:
-        """Autocast to bfloat16 where the run requests it (other precisions: federation/precision.py)."""
+        """Autocast to bfloat16 if the run requests it (other precisions: federation/precision.py)."""
         on = self.spec.local.precision == "bf16"
         return torch.autocast(self.samples.device.type, torch.bfloat16, enabled=on)
 
@@ -97,7 +97,7 @@ class Client:
     - k: its number
     - t: the round, from 0
     - n: number of its training samples
-    - visits: rounds it has trained in before
+    - visits: number of rounds it has trained in before
 
     Weights:
 
@@ -156,7 +156,7 @@ class Client:
         """The trainable part of `received`, [P]."""
         return self.received[self.layout.W]
 
-    # ---- further weights
+    # ---- other weights
 
     def net(self, row: Tensor) -> Network:
         """A second network, in train mode, that trains `row` [P + Q] in place with a separate gradient."""
@@ -228,8 +228,8 @@ class Client:
     def mean(self, split: str, measure: Callable[[Tensor, Tensor], Tensor] | None = None) -> Tensor:
         """The mean of measure(x, y), by default the loss, over a split; in eval mode, without gradient.
 
-        measure: returns the mean over its batch. Raises FedshiftError for a client without a sample in the
-            split.
+        `measure` returns the mean over its batch. Raises FedshiftError for a client without a sample in the
+        split.
         """
         n = len(self.data.split(split))
         if not n:

@@ -28,9 +28,10 @@ TARGET = -1
 class Evaluator:
     """Tests the models of a run as its evaluation settings specify, and selects its best round.
 
-    evaluated_clients: samples of each client, also if one pooled client trains. targets: the samples of each
-        held-out domain, recorded as clients -1, -2, ... A round's number is that of finished rounds, 0:
-        untrained.
+    - evaluated_clients: samples of each client, also if one pooled client trains
+    - targets: the samples of each held-out domain, recorded as clients -1, -2, ...
+
+    A round's number is that of finished rounds, 0: untrained.
     """
 
     def __init__(
@@ -171,8 +172,8 @@ class Selection:
     """The first and the last of the rounds with the highest validation accuracy, weighted by training
     samples.
 
-    validation: client -> accuracy of the reported model in the current round. The others are by tie rule
-        ("first", "later"):
+    `validation` is client -> accuracy of the reported model in the current round. The others are by tie rule
+    ("first", "later"):
 
     - value: the highest accuracy so far
     - round: its round

@@ -183,7 +183,7 @@ class Layout:
 
     def select(self, wanted: Callable[[Entry], bool]) -> Index:
         """The positions of all entries for which `wanted` is true."""
-        ends: list[tuple[int, int]] = []  # entries that adjoin, but for padding, are joined
+        ends: list[tuple[int, int]] = []  # entries that adjoin, except for padding, are joined
         for part in (entry.slice for entry in self.entries if wanted(entry)):
             start = ends.pop()[0] if ends and self._aligned(ends[-1][1]) == part.start else part.start
             ends.append((start, part.stop))

@@ -67,7 +67,7 @@ class Transfer:
         self.bytes_up += state.travelling * row.element_size()
 
     def messages_up(self, messages: Mapping[str, Tensor] | None) -> dict[str, Tensor]:
-        """What a client sends next to its model."""
+        """The messages of a client, in addition to its model."""
         sent = _detached(messages or {})
         self.bytes_up += sum(value.nbytes for value in sent.values())
         return sent

@@ -177,8 +177,9 @@ def own_split(partition: Mapping[str, Any], test: int) -> str:
     """The split of the clients' images that `id` is measured on: "test", or "val" if the partition has no
     test part.
 
-    test: number of test images of all clients, which identifies official lists without a test part. With a
-        declared test part, a client without a test image has no value.
+    With a declared test part, a client without a test image has no value.
+
+    test: number of test images of all clients, which identifies official lists without a test part
     """
     declared = bool(test) if partition["split"] == "official" else partition["fractions"][2] > 0
     return "test" if declared else "val"

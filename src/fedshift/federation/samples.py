@@ -17,7 +17,7 @@ CPU = torch.device("cpu")
 Channels = tuple[float, float, float]
 Batch = tuple[Tensor, Tensor]
 RESIDENT = 16 << 30  # bytes of images that an accelerator takes
-AHEAD = 2  # gathers that wait, done, for whoever computes
+AHEAD = 2  # finished gathers that wait for the computation
 
 
 class Augmentation(Protocol):
@@ -130,8 +130,8 @@ def pooled(clients: list[ClientData]) -> list[ClientData]:
     return [ClientData(train, val, test, tuple(domains), tuple(few_shot))]
 
 
-# Bytes of stored pixels, as floats, that are worked on at once; the work takes some ten times as much. A CPU
-# gains no more from large ones than its cache holds; a large GPU takes a client's round of small images.
+# Bytes of stored pixels, as floats, to augment at once; this needs about ten times as much memory. A CPU is not
+# faster beyond its cache; a large GPU takes a client's round of small images.
 AT_ONCE = {"cpu": 4 << 20}
 AT_ONCE_ELSEWHERE = 64 << 20
 PART = 320  # of a GPU's memory, where that is more

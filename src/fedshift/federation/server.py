@@ -93,10 +93,11 @@ class Server:
     def log(self, name: str, value: Tensor, axes: str = "K") -> None:
         """Save a small tensor of this round with the run.
 
-        It stays on the device until the round ends; the last one of a name counts.
+        It stays on the device until the round ends; the last one of a name counts. Raises FedshiftError for a
+        name that is not among the method's `logs`.
 
         axes: a word for each axis: "K" counts the round's clients, "N" all clients, any other word what it
-            names. Raises FedshiftError for a name that is not among the method's `logs`.
+            names
         """
         self._log.of_server(name, value, axes, self.active)
 

@@ -42,9 +42,10 @@ def step_size(step: float, t: int, T: int) -> float:
 def adjusted(p: Tensor, gap: Tensor, step: float, center: bool = False) -> Tensor:
     """p + step / K gap / max|gap|, cut to [0, 1] and normalised to sum 1; p, gap [K] to [K].
 
-    gap: F(global model after the aggregation) - F(the client's own before it), F a loss or error rate. Gaps
-        of 0 change nothing. center: subtract their mean first. If no weight is above 0, all weights are
-        equal.
+    Gaps of 0 change nothing. If no weight is above 0, all weights are equal.
+
+    - gap: F(global model after the aggregation) - F(the client's own before it), F a loss or error rate
+    - center: whether to subtract the mean of the gaps first
     """
     if center:
         gap = gap - gap[0]  # equal gaps are 0 then, not the rounding error of their mean

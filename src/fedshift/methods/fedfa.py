@@ -53,8 +53,10 @@ def share(variance: Tensor) -> Tensor:
 def augmented(x: Tensor, own: Style, variances: Style, noise: Tensor) -> Tensor:
     """Move both statistics of x [B, C, h, w] by noise sqrt((1 + gamma) V); noise [2, B, C] for mu and sigma.
 
-    own: means and deviations of x [B, C] (`style(x)`). V: their unbiased variance over the batch + 1e-6; for
-        one sample 1e-6. variances: variances over clients [C], of which gamma is the `share`.
+    V is the unbiased variance of x's statistics over the batch + 1e-6; for one sample it is 1e-6.
+
+    - own: means and deviations of x [B, C] (`style(x)`)
+    - variances: variances over clients [C], of which gamma is the `share`
     """
     return adain(x, own, widened(own, noise, 1 + share(variances.mu), 1 + share(variances.sigma)))
 

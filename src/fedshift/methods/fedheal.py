@@ -5,9 +5,9 @@ Masks and updates cover statistics too; distances cover the trainable tensors al
 a client's weight starts at one over the number of clients in a round. Its distance is divided by the sum of
 the last distances of all clients that have trained so far, present or not.
 
-Deviation: a client's history counts its own rounds. The code counts all rounds, which is the same under full
-    participation, and has no history for a client that was absent in the first one. FLGo's port starts that
-    count at 1. tau below 0 with beta = 0 is uniform FedAvg.
+A client's history counts its own rounds, which deviates from the code. The code counts all rounds and has no
+history for a client that was absent in the first one. Under full participation both are the same. FLGo's port
+starts that count at 1. tau below 0 with beta = 0 is uniform FedAvg.
 """
 
 from collections.abc import Mapping, Sequence
@@ -70,8 +70,8 @@ def momentum(dp: Tensor, distance: Tensor, total: Tensor, beta: float) -> Tensor
 def aggregated(row: Tensor, rows: Tensor, p: Tensor, masks: Tensor) -> Tensor:
     """row + sum_k a_k masks_k (rows_k - row), [n]; row [n], rows, masks [K, n], p [K] of any sum.
 
-    a: p normalised, for each coordinate, over the clients for which it counts. A coordinate that counts for
-        no client does not change.
+    For each coordinate, a is p normalised over the clients for which it counts. A coordinate that counts for
+    no client does not change.
     """
     counted = p[:, None] * masks
     total = counted.sum(0)

@@ -81,7 +81,7 @@ def debiased_cross_entropy(logits: Tensor, y: Tensor, alpha: Tensor, norm: Norm)
 def performance_gap(loss_global: Tensor, loss_local: Tensor) -> Tensor:
     """How much a client's training lowered its own loss, F(D_i; w_g) - F(D_i; w_i); scalars, or [N] each.
 
-    F: plain mean cross entropy on the validation split (code). w_g: the global model as received.
+    F is the plain mean cross entropy on the validation split (code), w_g the global model as received.
     """
     return loss_global - loss_local
 
@@ -113,7 +113,9 @@ def guided_weights(d: Tensor, gap: Tensor, uncounted: int = 0) -> Tensor:
     """Weights of the models, ((1 - beta_i) / (N - 1) + gamma_i / sum gamma) / 2; d, gap [N] to [N]. N = 1
     gives 1.
 
-    d: ||w_i - w_g|| of one layer's weight. gap: Eq. 3. uncounted: models counted in N - 1 but not averaged.
+    - d: ||w_i - w_g|| of one layer's weight
+    - gap: Eq. 3
+    - uncounted: models counted in N - 1 but not averaged
     """
     others = len(d) - 1 + uncounted
     if others == 0:

@@ -15,7 +15,7 @@ NOTHING: Mapping[str, MapFunction] = MappingProxyType({})
 
 
 class Out(NamedTuple):
-    """What a network returns for a batch: feature [B, F] (the input of the head) and logits [B, C]."""
+    """Output of a network for a batch: feature [B, F] (the input of the head) and logits [B, C]."""
 
     feature: Tensor
     logits: Tensor
@@ -25,8 +25,8 @@ class Model(nn.Module):
     """A network in three pieces: `stages` to a map [B, c, h, w], `neck` to a feature [B, F], `head`.
 
     A subclass builds them and `feature_dim`. The stages of every network are called `stage1`, `stage2`, ...
-    (after a `stem`, where there is one), so that a method can name one without knowing the network.
-    Raises FedshiftError where the input is too small for the network, or an option is unknown.
+    after an optional `stem`. Methods can therefore name a stage without knowing the network. Raises
+    FedshiftError if the input is too small for the network, or an option is unknown.
     """
 
     @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Model(nn.Module):
         has another.
         """
         reset = getattr(module, "reset_parameters", None)
-        if self.kaiming and type(module) is nn.Conv2d:  # subclasses have starts of their own
+        if self.kaiming and type(module) is nn.Conv2d:  # subclasses initialise themselves
             nn.init.kaiming_normal_(module.weight, mode=self.kaiming)
             if module.bias is not None:
                 nn.init.zeros_(module.bias)

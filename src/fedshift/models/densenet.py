@@ -45,7 +45,7 @@ class DenseNet(Model):
         return name and re.sub(r"(denselayer\d+\.(?:norm|conv))(\d)", r"\1.\2", name)
 
     def initialise(self, module: nn.Module) -> None:
-        """As torchvision's: the bias of the head starts at 0."""
+        """As in torchvision: the bias of the head starts at 0."""
         super().initialise(module)
         if isinstance(module, nn.Linear):
             nn.init.zeros_(module.bias)

@@ -31,7 +31,7 @@ OF_GPUS = ("gres", "gpu_model")
 
 @dataclass(frozen=True)
 class Cluster:
-    """Names of this cluster; each key is a resource of Snakemake's Slurm plugin.
+    """Settings of this cluster; each key is a resource of Snakemake's Slurm plugin.
 
     fedshift itself adds GPU, memory, minutes and the warning before the time limit.
     """

@@ -90,7 +90,7 @@ def cost(workspace: Workspace, spec: RunSpec, device: str) -> Cost:
     passed = factor(workspace, spec) * trained + EVALUATION * evaluated
     seconds = passed / speed(workspace, spec, device).images_per_second
     weights, slots = floats(spec, counted.classes, clients)
-    state_mb = (3 * weights + slots) * MB_PER_FLOAT  # beside the present weights those of two best rounds
+    state_mb = (3 * weights + slots) * MB_PER_FLOAT  # the present weights and those of two best rounds
     kept_mb = 1 if spec.evaluation.keep == "none" else round(SELECTIONS * weights * MB_PER_FLOAT) + 1
     return Cost(
         images=round(trained + evaluated),

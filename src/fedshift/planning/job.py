@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from fedshift.planning.planfile import Run
 
-SPARE_MINUTES, SPARE = 5, 2  # what a job asks for beside and over the estimate
+SPARE_MINUTES, SPARE = 5, 2  # what a job requests on top of the estimate, and its factor
 
 
 def minutes(

@@ -69,7 +69,7 @@ def _check_places(workspace: Workspace, stage: Experiment, tried: list[Expanded]
 
 def _run(workspace: Workspace, spec: RunSpec, request: Request) -> Run:
     """The plan's record of a run: names, paths and estimates."""
-    from fedshift.planning.costs import cost  # torch, which who reads a plan need not load
+    from fedshift.planning.costs import cost  # torch, which is not needed to read a plan
 
     identity = spec.run_id
     return Run(

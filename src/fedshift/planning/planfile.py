@@ -62,7 +62,7 @@ class Cell(NamedTuple):
     label: str  # the row of its tables
     axes: str  # the values on its axes, as JSON
     digest: str  # the run's
-    adaptation: str = ""  # what is adapted how, as JSON; "" for the run itself
+    adaptation: str = ""  # the adaptation, as JSON; "" for the run itself
 
 
 class Evaluated(NamedTuple):
@@ -70,7 +70,7 @@ class Evaluated(NamedTuple):
 
     experiment: str
     label: str  # the name of its files
-    task: str  # what is computed how, as JSON
+    task: str  # the evaluation, as JSON
 
 
 class Images(NamedTuple):

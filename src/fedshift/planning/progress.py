@@ -10,7 +10,7 @@ from fedshift.storage.rundir import State
 from fedshift.storage.workspace import Workspace
 
 # Seconds between two lines: PAUSE, in a long workflow up to LONGEST. Where no run finishes for SILENCE, or 5%
-# of the time so far, the round of one that trains is printed.
+# of the time so far, the round of a running one is printed.
 PAUSE, LONGEST, SILENCE = 5.0, 60.0, 60.0
 
 

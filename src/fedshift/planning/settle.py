@@ -91,4 +91,4 @@ def retrain(workspace: Workspace, runs: Iterable[Run]) -> None:
             aside = planned.with_name(f"{run.digest}-{code}")
             shutil.rmtree(aside, ignore_errors=True)
             planned.rename(aside)
-        planned.mkdir()  # while it exists, what was set aside does not stand in for it
+        planned.mkdir()  # while it exists, the directory set aside does not replace it

@@ -17,7 +17,7 @@ from fedshift.storage.workspace import Workspace
 
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 PATH = re.compile(r"[a-z][a-z0-9_]*(/[a-z0-9_]+)*")  # of an experiment
-RESERVED = {*map(str.lower, keyword.kwlist), "base"}  # base.py is no plug-in
+RESERVED = {*map(str.lower, keyword.kwlist), "base"}  # base.py is not a plug-in
 
 
 class Skeleton(NamedTuple):

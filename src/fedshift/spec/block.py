@@ -135,6 +135,6 @@ def params(plugin: Any, overrides: dict[str, Any], where: str = "params") -> Any
 
 
 def overridden(plugin: Any, overrides: dict[str, Any], where: str) -> dict[str, Any]:
-    """Those of `overrides` that differ from the plug-in's defaults. Raises FedshiftError as `params` does."""
+    """The `overrides` that differ from the plug-in's defaults. Raises FedshiftError as `params` does."""
     filled, default = params(plugin, overrides, where), plugin.Params()
     return {name: value for name, value in vars(filled).items() if value != getattr(default, name)}

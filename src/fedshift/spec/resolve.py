@@ -12,7 +12,7 @@ from fedshift.spec import Division, Method, Model, RunSpec
 from fedshift.spec.block import overridden, params
 
 AnyDivision = TypeVar("AnyDivision", bound=Division)
-CLIENTS = 32_767  # the column of a partition that says who holds a sample is int16
+CLIENTS = 32_767  # the column `client` of a partition is int16
 _resolved: dict[str, RunSpec] = {}  # by what was declared (JSON)
 _built: set[str] = set()  # of these
 
@@ -21,10 +21,11 @@ def resolve(spec: RunSpec, where: str = "run", built: bool = True) -> RunSpec:
     """Check names, parameters and combinations; drop parameters at their default, so that run ids do not
     depend on them.
 
-    Specs that several experiments share are checked once.
+    Specs that several experiments share are checked once. Raises FedshiftError that names `where`, the key
+    and the nearest valid choice.
 
     built: whether to build the network, without values, to check that it fits; not needed for runs that are
-        only shown. Raises FedshiftError that names `where`, the key and the nearest valid choice.
+        only shown
     """
     text = spec.model_dump_json()
     if text not in _resolved:

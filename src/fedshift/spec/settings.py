@@ -197,8 +197,9 @@ class Model(Closed):
     def build(self, classes: int, px: int) -> Any:
         """A new network (fedshift.models.base.Model) before its method changes it, on torch's default device.
 
-        classes: number of classes; px: side of the images in pixels. Raises FedshiftError if `px` is too
-            small.
+        Raises FedshiftError if `px` is too small.
+
+        classes: number of classes; px: side of the images in pixels
         """
         return get("models", self.name)(classes, px, **self.params)
 
@@ -284,7 +285,7 @@ class Local(Closed):
 
 
 class Federation(Closed):
-    """Rounds, who takes part in them, and the weights of the average."""
+    """Rounds, participation, and the weights of the average."""
 
     rounds: int = Field(ge=0, le=MOST, description="Communication rounds.")
     participation: float = Field(

@@ -56,7 +56,7 @@ class RunDirectory:
 
     path: Path
 
-    lock = At("lock.json")  # who trains the run (`fedshift.common.files`)
+    lock = At("lock.json")  # the process that trains the run (`fedshift.common.files`)
     spec = At("spec.json")  # the resolved RunSpec with all parameters
     environment = At("environment.json")  # versions and hardware that the run began on
     checkpoint = At("checkpoint.safetensors")  # from which an interrupted run resumes
@@ -64,8 +64,8 @@ class RunDirectory:
     segments = At("segments")
     statistics_segments = At("segments/statistics")
     diagnostics_segments = At("segments/diagnostics")
-    # Records of a finished run: what the same run would repeat, what it counted by class and confidence, what
-    # its method recorded (only of a method that declares diagnostics), and each round's time on its machine
+    # Records of a finished run: those that the same run would repeat, and counts by class and confidence. Also
+    # diagnostics, if its method declares some, and each round's time on its machine
     metrics = At("metrics.parquet")
     statistics = At("statistics.parquet")
     diagnostics = At("diagnostics.parquet")
@@ -152,7 +152,7 @@ class RunDirectory:
 
 
 Failure = dict[str, Any]
-# Mistakes in code or declarations: they come again on every machine. Any other error may be the machine's.
+# Mistakes in code or declarations, which recur on every machine. Any other error may be the machine's.
 FINAL = (
     ArithmeticError, AssertionError, AttributeError, LookupError, NameError, NotImplementedError,
     RecursionError, SyntaxError, TypeError, ValueError,

@@ -18,7 +18,7 @@ from fedshift.common.errors import Damaged, FedshiftError, unknown
 from fedshift.common.files import atomic_path, sha256_file
 from fedshift.common.registry import get, names
 
-FOLDER = "FEDSHIFT_WEIGHTS"  # environment: where the files lie, if not in torch's cache
+FOLDER = "FEDSHIFT_WEIGHTS"  # environment: folder of the files, if not torch's cache
 TORCHVISION = "https://download.pytorch.org/models"
 WHOLE = {
     "resnet18-f37072fd.pth": "f37072fd47e89c5e827621c5baffa7500819f7896bbacec160b1a16c560e07ec",
@@ -117,11 +117,11 @@ def fetch_weights(
 ) -> None:
     """Put the published files of `owners` into their folder; existing files are checked and do not change.
 
-    sources: files, recognised by their content, and folders, searched by name. They are copied, for all
-        owners if none is named, and nothing is downloaded.
+    If there are `sources`, files are copied from these, for all owners if none is named, and nothing is
+    downloaded. Raises FedshiftError for an unknown owner, a file that cannot be found, and a wrong SHA-256;
+    no wrong file is saved.
 
-    Raises FedshiftError for an unknown owner, a file that cannot be found, and a wrong SHA-256; no wrong file
-    is saved.
+    sources: files, recognised by their content, and folders, searched by name
     """
     published = known()
     for owner in owners:

@@ -30,8 +30,8 @@ BASE: dict[str, Any] = {
     "federation": {"rounds": 2},
 }
 FEW_SHOT = ((1,), (0,), (0, 1))  # labels that count as rare at the clients of `images`
-# Training, validation and test images of the clients, in no proportion: whoever counts the wrong ones, or
-# none, is wrong.
+# Training, validation and test images of the clients, in no proportion: code that counts the wrong ones, or
+# none, fails.
 SIZES = ((16, 3, 5), (6, 5, 4), (14, 4, 3))
 
 

@@ -42,9 +42,13 @@ def points(
     """Points of records of whole rounds.
 
     - accuracy and loss as tables aggregate them
-    - `metrics`, computed from the statistics of these rounds; sums of costs; means of other records
+    - `metrics`, computed from the statistics of these rounds
+    - sums of costs
+    - means of other records
 
-    partition: as in the run's resolved specification. The same rounds give the same points.
+    The same rounds give the same points.
+
+    partition: as in the run's resolved specification
     """
     series: dict[str, pd.Series[float]] = {}
     for metric in ("accuracy", "loss", *metrics):

@@ -164,7 +164,7 @@ class Follower:
                 tags["mlflow.user"] = directory.path.owner()
             if (page := followed.page) not in self.pages:
                 files = (self.workspace.root.resolve() / "mlruns" / page).as_uri()
-                place = None if self.uri.startswith("http") else files  # a server has a place of its own
+                place = None if self.uri.startswith("http") else files  # a server has its own place
                 self.pages[page] = client.create_experiment(page, place)
             created = client.create_run(self.pages[page], start, tags, followed.name)
             sent = self.sent[followed.run.digest] = Sent(created.info.run_id)

@@ -19,7 +19,7 @@ for name in ("alembic", "mlflow"):  # `trouble` reports errors in one line
 LOCKED = 15  # seconds that an SQLite file may be locked by another program, or a database be silent
 WAITS = {"sqlite": "timeout", "postgresql": "connect_timeout"}  # what drivers call that
 AGAIN = "Nothing is lost: once that is over, `fedshift track` sends what is missing."
-CURES = {  # by what a database says
+CURES = {  # by the message of a database
     "locked": f"Another program writes to it. {AGAIN}",
     "not a database|malformed": "Move it away: `fedshift track` makes a new one and sends every run again.",
     "schema|revision": "It is of another version of MLflow. Copy it, then: mlflow db upgrade {uri}; "
@@ -50,7 +50,7 @@ def client_of(uri: str) -> MlflowClient:
         return MlflowClient(uri)
     if kind in WAITS and "?" not in uri:
         uri = f"{uri}?{WAITS[kind]}={LOCKED}"
-    if kind == "sqlite":  # no connection outlives its use: it would write on into a file that was removed
+    if kind == "sqlite":  # no connection outlives its use: it would write to a removed file
         os.environ.setdefault("MLFLOW_SQLALCHEMYSTORE_POOLCLASS", "NullPool")
     engine = create_engine(uri)
     try:

@@ -24,7 +24,7 @@ class Garbage:
     """A run's directory that no experiment needs."""
 
     path: Path
-    why: str  # AGAIN, "of no experiment", or OTHER_IMAGES: a user's tree was decoded anew, with other files
+    why: str  # AGAIN, "of no experiment", or OTHER_IMAGES: a user's tree was decoded again, with other files
     size: int  # of its files, in bytes
 
 

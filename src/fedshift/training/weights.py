@@ -22,7 +22,7 @@ from fedshift.federation.state import TRAINED
 from fedshift.storage.rundir import RunDirectory, rounds_trained
 
 AGAIN = "Delete the run's directory and train it again."
-METADATA = "fedshift"  # the one key of a file's metadata: of several, safetensors draws the order
+METADATA = "fedshift"  # the one key of a file's metadata: safetensors writes several in random order
 
 
 def write(federation: Federation, folder: Path) -> dict[str, dict[str, str]]:
@@ -83,8 +83,9 @@ def restore(
     """Load a run's saved weights of `selection` into its new Federation; return all of them, by name, as
     `rows` does.
 
-    selection: "last", "best_first" or "best_later". Raises FedshiftError if there are none, or they have been
-        changed.
+    Raises FedshiftError if there are none, or they have been changed.
+
+    selection: "last", "best_first" or "best_later"
     """
     state, kept = federation.state, rows(run, summary, selection, federation.layout)
     restored = {name: row.to(state.row.device) for name, row in kept.items()}

@@ -14,7 +14,7 @@ ARCHIVES = (
     "groundtruth/clipart.zip", "infograph.zip", "groundtruth/painting.zip", "quickdraw.zip", "real.zip", "sketch.zip",
 )  # fmt: skip
 DOMAINS = ("clipart", "infograph", "painting", "quickdraw", "real", "sketch")
-# Folders of lists that may lie beside the domains.
+# Folders of lists that may be next to the domains.
 LISTS = frozenset({"splits", "splits_mini", "image_list", "txt"})
 CLEANED = Release(
     source=f"{PAGE}: take the cleaned version, and the twelve lists <domain>_train.txt and <domain>_test.txt",

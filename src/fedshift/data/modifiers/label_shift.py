@@ -12,8 +12,8 @@ from fedshift.data.scheme import Modifier, permutation
 
 @dataclass(frozen=True)
 class Params:
-    """`keep`: the share of a rare class that stays; `classes`: domain -> its rare classes; `share`: of all
-    classes, random for domains without `classes`.
+    """`keep`: the share of a rare class that stays; `classes`: domain -> its rare classes; `share`: part of
+    the classes that is rare, at random, in domains without `classes`.
 
     The paper's split files are not released, and its rare classes are not the naturally rare ones: keep = 0.1
     and share = 3/7 are guesses.

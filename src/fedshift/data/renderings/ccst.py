@@ -28,7 +28,7 @@ from fedshift.storage.weights import WeightsFile
 SOURCE = "https://github.com/naoto0804/pytorch-AdaIN/releases/download/v0.0.0"
 SUBSTITUTE = "set space: rgb, a substitute that needs none."
 FILES = {"encoder": "vgg_normalised.pth", "decoder": "decoder.pth"}
-# SHA-256 of the published files. Frozen, as every default: a digest does not hold it.
+# SHA-256 of the published files. Frozen, as every default: run ids do not cover them.
 ENCODER = "804ca2835ecf7539f0cd2a7ac3c18ce81e6f8468969ae7117ac0c148d286bb4a"
 DECODER = "379ca41d59f3a37eed3599bbbc2560c19da5c458870a5ffd3a9dd41aa88f9472"
 # Channels of every 3x3 convolution to relu4_1; "P" halves the map (the decoder doubles it there).
@@ -40,7 +40,7 @@ Hash = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 @dataclass(frozen=True)
 class Params:
-    """`styles`: K, random for each image.
+    """`styles`: K, the number of random styles for each image.
     `space`: of the features, VGG's or (a substitute) the colours themselves.
     `alpha`: share of the style.
     `encoder`, `decoder`: with `space: vgg`, the SHA-256 of their files.
@@ -75,7 +75,7 @@ def overall_style(moments: list[tuple[int, Tensor, Tensor]]) -> tuple[Tensor, Te
     """Mean and sqrt(biased variance + 1e-5) of every channel over all pixels of all images, [c] each.
 
     moments: `batch_moments` of every batch's features: number of pixels, their sum [c] and the sum of their
-        squares [c]. They are fp64, because large numbers are subtracted.
+        squares [c]; fp64, because large numbers are subtracted
     """
     count = sum(n for n, _, _ in moments)
     mean = torch.stack([first for _, first, _ in moments]).sum(0) / count

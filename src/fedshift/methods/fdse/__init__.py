@@ -67,8 +67,8 @@ class Params(Decomposition):
 
 
 class FDSE(Method):
-    """Shared: DFE, BN_DFE, head. Personal: DSE layers, affine part of BN_DSE, bias. Local: statistics of
-    BN_DSE.
+    """DFE, BN_DFE and head are shared; DSE layers, affine part of BN_DSE and bias personal; statistics of
+    BN_DSE local.
     """
 
     name = "fdse"
@@ -88,7 +88,7 @@ class FDSE(Method):
             cure = "Choose one whose blocks say `decomposes`: alexnet_bn, digits_cnn, resnet50, vit_small."
             raise FedshiftError("method fdse", f"'{model.name}' has no layer to decompose", cure)
         if self.hp.padding == "head":
-            channels(model)  # fails where a map is smaller than a kernel; spec/resolve.py says so
+            channels(model)  # fails if a map is smaller than a kernel; spec/resolve.py reports it
         return model
 
     def personal(self, L: Layout) -> Index:

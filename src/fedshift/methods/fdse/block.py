@@ -6,8 +6,8 @@ after it become
 
     DFE layer with m = ceil(T / G) outputs, BN_DSE, ReLU, depthwise layer, concatenation, bias, BN_DFE
 
-Deviations: Table A7 has a dense layer in place of the depthwise one, which contradicts the paper's own counts
-    (Table 4). It also calls the last normalisation BN_DSE. This code follows Eq. 3 and the released code.
+This follows Eq. 3 and the released code. Table A7 deviates: it has a dense layer in place of the depthwise
+one, which contradicts the paper's own counts (Table 4). It also calls the last normalisation BN_DSE.
 """
 
 import math
@@ -26,9 +26,8 @@ class Decomposition:
     `G`: outputs of the block for each output of its DFE layer.
     `dw`: side of the depthwise kernel (1 in linear blocks).
     `activation`: between BN_DSE and the depthwise layer.
-    `fc_identity`: whether a linear block passes its m features on, as a convolution block does (Table A6,
-    second release). Otherwise its depthwise layer makes all T outputs (first release, the only reading with
-    Table 4's counts).
+    `fc_identity`: whether a linear block passes its m features on (Table A6, second release) or its depthwise
+    layer makes all T outputs (first release, which alone fits Table 4's counts).
     `concat_bias`: owner of the bias after the concatenation.
     `padding`: of the DFE convolution: the layer's (a6), half the kernel (v1, first release), or none for
     kernels of 3 (head, second release).

@@ -45,8 +45,9 @@ def consensus_factors(gram: Tensor) -> Tensor:
 def inner_products(updates: Tensor, place: str = "Eq. 8", clients: Sequence[int] | None = None) -> Tensor:
     """Inner products [K, K] of updates [K, n], in float64 on the CPU.
 
-    clients: numbers of the K clients for error messages, by default 0 .. K - 1. Raises FedshiftError, naming
-        `place` and the clients, for an update that is not finite.
+    Raises FedshiftError, naming `place` and the clients, for an update that is not finite.
+
+    clients: numbers of the K clients for error messages, by default 0 .. K - 1
     """
     gram = (updates @ updates.T).double().cpu()
     numbered = zip(clients or range(len(gram)), gram.diagonal().tolist(), strict=True)

@@ -20,8 +20,8 @@ def consistency_v1(
     It is mean((global average - m)^2) + (mean(global variance) - mean(v))^2. Here m = 0.9 own average + 0.1
     mean(f) and v = 0.9 own variance + 0.1 var(f), with mean and unbiased variance over channels.
 
-    batch: this batch's channel means f, the only part with a gradient. own_average, own_variance: the running
-        statistics, which this batch has already updated.
+    - batch: this batch's channel means f, the only part with a gradient
+    - own_average, own_variance: the running statistics, which this batch has already updated
     """
     average = KEEP * own_average + (1 - KEEP) * batch.mean()
     variance = KEEP * own_variance + (1 - KEEP) * batch.var()
@@ -35,8 +35,8 @@ def consistency_head(
 ) -> tuple[Tensor, tuple[Tensor, Tensor]]:  # fmt: skip
     """Consistency of all layers in the second release: their weighted sum, and the memory for the next batch.
 
-    The term of a layer is mean((A^2 - m^2) / (2 v)) + mean(log(v / (V + 1e-8)) + V / (v + 1e-8)) / 2. The sum
-    is not bounded below. A, V: the layer's global averages and variances [d_l].
+    The term of a layer is mean((A^2 - m^2) / (2 v)) + mean(log(v / (V + 1e-8)) + V / (v + 1e-8)) / 2, with
+    its global averages A and variances V [d_l]. The sum is not bounded below.
 
     - batches: channel means [d_l] of each layer, d_l >= 2
     - weights: of the layers, [L]

@@ -37,8 +37,8 @@ class Style(NamedTuple):
 def style(x: Tensor, form: Form = "official") -> Style:
     """The style of x [B, C, h, w].
 
-    official: sigma = sqrt(unbiased variance + 1e-6), as in the released code of all four methods. biased:
-        sqrt(biased variance + 1e-12), Eq. 1 of StableFDG with a root that has a derivative at 0.
+    - official: sigma = sqrt(unbiased variance + 1e-6), as in the released code of all four methods
+    - biased: sqrt(biased variance + 1e-12), Eq. 1 of StableFDG with a root that has a derivative at 0
     """
     pixels = x.permute(0, 2, 3, 1).flatten(1, 2)
     pixels = pixels.to(torch.promote_types(pixels.dtype, torch.float32))
