@@ -64,8 +64,8 @@ class RunDirectory:
     segments = At("segments")
     statistics_segments = At("segments/statistics")
     diagnostics_segments = At("segments/diagnostics")
-    # Records of a finished run: those that the same run would repeat, and counts by class and confidence. Also
-    # diagnostics, if its method declares some, and each round's time on its machine
+    # Records of a finished run: those that the same run would repeat, counts by class and confidence,
+    # diagnostics (if its method declares some), and each round's time on its machine
     metrics = At("metrics.parquet")
     statistics = At("statistics.parquet")
     diagnostics = At("diagnostics.parquet")
