@@ -92,7 +92,7 @@ class Worker:
 class Client:
     """One client in one round.
 
-    Who and when:
+    Identity:
 
     - k: its number
     - t: the round, from 0

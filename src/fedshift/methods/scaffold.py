@@ -8,7 +8,7 @@ With momentum or weight decay the control is the average effective step. With he
 / (1 - m) times the gradient, and training diverges if a round's steps do not converge. A client's deviation
 then grows by up to m / (1 - m) a round (9 at m = 0.9).
 
-FedRD and FedDG-GA share a variant, the preset `released`. It weighs both averages by the clients' sizes
+The preset `released` is the code that FedRD and FedDG-GA share. It weighs both averages by the clients' sizes
 (`weights: size`). It divides the control by K alone, without the rate (`control: steps`).
 """
 

@@ -1,6 +1,6 @@
 """Requirements that are missing on this machine: published weights and official lists.
 
-Runs without them cannot train here; the user is told before they begin.
+Runs without them cannot train here; this is reported before they begin.
 """
 
 from collections import Counter

@@ -60,9 +60,11 @@ PACKAGES = ("torch", "torchvision", "numpy", "pyarrow", "pydantic", "safetensors
 def environment(device: torch.device, threads: int, commit: str, graphs: bool = False) -> dict[str, Any]:
     """The facts about a machine that affect a run.
 
-    They contain versions, the sources' `commit`, hardware, threads, and whether torch may use TF32 now.
-    Others are how bf16 is multiplied, whether steps are CUDA graphs ("auto" or "off"), and whether a resumed
-    run has the same bits.
+    - versions of packages, and the sources' `commit`
+    - hardware and threads
+    - whether torch may use TF32 now, and how bf16 is multiplied
+    - whether steps are CUDA graphs ("auto" or "off")
+    - whether the same machine would give the same bits again
     """
     cuda = device.type == "cuda"
     return {
