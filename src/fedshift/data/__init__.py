@@ -1,1 +1,1 @@
-"""From raw images to who holds which sample: fetch, verify, prepare, partition."""
+"""Data pipeline from raw images to clients' samples: fetch, verify, prepare, partition."""

@@ -1,4 +1,4 @@
-"""Unpack archives: files and folders alone, inside their folder, no more than the disk holds."""
+"""Unpack archives: only files and folders, inside their folder, no more than the disk holds."""
 
 import lzma
 import shutil
@@ -20,7 +20,7 @@ PLAIN = (0, stat.S_IFREG, stat.S_IFDIR)  # kinds of member of a zip archive; 0: 
 
 
 def is_archive(path: Path) -> bool:
-    """Whether a file begins, or ends, as a zip or tar archive does."""
+    """Whether a file begins or ends like a zip or tar archive."""
     return zipfile.is_zipfile(path) or tarfile.is_tarfile(path)
 
 
@@ -28,8 +28,9 @@ def unpack(archive: Path, folder: Path) -> None:
     """Unpack a zip or tar archive into `folder`.
 
     Raises FedshiftError for an archive that is damaged, encrypted or compressed in a way that Python cannot
-    read; and, before anything is unpacked, for a member that would leave the folder or is neither file nor
-    folder, and for more bytes than the disk has room for or than RATIO times the archive's size.
+    read. Before anything is unpacked, it also raises it for a member that would leave the folder or is
+    neither file nor folder. The same holds if the content is larger than the free disk space or than RATIO
+    times the archive.
     """
     try:
         if zipfile.is_zipfile(archive):
@@ -48,8 +49,12 @@ def unpack(archive: Path, folder: Path) -> None:
 
 
 def _check(archive: Path, folder: Path, members: Iterable[tuple[str, int, bool]]) -> None:
-    """Raise OSError at the first of `members` (name, size, whether file or folder) that does not belong into
-    the folder, or with which they are more than the free disk, or than an honest archive holds.
+    """Raise OSError for members of an archive that must not be unpacked into the folder.
+
+    The error is raised at the first member that is not plain or leaves the folder. The same holds if the
+    content becomes larger than the free disk space, or than that of an honest archive.
+
+    members: (name, size, whether file or folder) of each
     """
     free = shutil.disk_usage(folder if folder.exists() else folder.parent).free
     most, total = max(SMALL, RATIO * archive.stat().st_size), 0

@@ -1,12 +1,15 @@
 """Augmentation of a whole batch on its device: no loop over samples, no wait for the device.
 
-`domainbed` is DomainBed's training transform (Gulrajani & Lopez-Paz, "In Search of Lost Domain
-Generalization", ICLR 2021): RandomResizedCrop (scale .7-1), horizontal flip, ColorJitter (.3 four times),
-RandomGrayscale (.1); `fedrd` the same with jitter .4 (FedRD's code); `translate` is Dassl's flip and
-Random2DTranslation (.5: resized to 9/8 of the input, then cropped at random; StableFDG's code). Each
-operation equals that of torchvision.transforms.v2 on float images. Deviations: nothing is rounded to 8 bits
-on the way; a sample's place in the batch modulo 4 decides at which of ColorJitter's four stages its hue turns
-(batches are shuffled: every sample meets every order).
+- `domainbed`: DomainBed's training transform (Gulrajani & Lopez-Paz, "In Search of Lost Domain
+  Generalization", ICLR 2021): RandomResizedCrop (scale .7-1), horizontal flip, ColorJitter (.3 four times),
+  RandomGrayscale (.1)
+- `fedrd`: the same with jitter .4 (FedRD's code)
+- `translate`: Dassl's flip and Random2DTranslation (.5: resized to 9/8 of the input, then cropped at random;
+  StableFDG's code)
+
+Each operation equals that of torchvision.transforms.v2 on float images. Deviations: intermediate values are
+not rounded to 8 bits. A sample's place in the batch modulo 4 decides at which of ColorJitter's four stages
+its hue turns. Batches are shuffled, so every sample meets every order.
 """
 
 import functools
@@ -35,7 +38,7 @@ ORDERS = tuple(tuple((*o[:hue], HUE, *o[hue:]) for o in BLEND_ORDERS) for hue in
 class Evaluate:
     """The test transform: uint8 [B, px, px, 3] to float32 [B, 3, input_px, input_px] in channels_last.
 
-    Resizes (antialiased) where the sizes differ and normalises: "unit" ([0, 1]), "half" ([-1, 1]) or
+    Resizes (antialiased) if the sizes differ, and normalises: "unit" ([0, 1]), "half" ([-1, 1]) or
     "imagenet".
     """
 
@@ -68,19 +71,19 @@ class Evaluate:
 
 
 class Augment:
-    """The training transform `name`, a key of DRAWS, of the same shapes as `Evaluate`.
+    """The training transform `name`, a key of `DRAWS`, with the shapes of `Evaluate`.
 
-    All randomness is drawn beforehand, for any number of samples: `draws = augment.draw(n, generator)` is
-    moved to the device once, then `augment(images, draws[a:b])` is called for each batch, or
-    `augment(images, draws[a:b], size)` for any number of batches of one size together, which gives the same
-    numbers with fewer operations.
+    All random numbers are sampled beforehand, for any number of samples: `draws = augment.draw(n, generator)`
+    is moved to the device once. Then `augment(images, draws[a:b])` transforms one batch. `augment(images,
+    draws[a:b], size)` transforms any number of batches of one size, with the same numbers and fewer
+    operations.
     """
 
     def __init__(self, name: str, px: int, input_px: int, normalise: str) -> None:
         self.name, self.evaluate = name, Evaluate(px, input_px, normalise)
 
     def draw(self, n: int, generator: Generator) -> Tensor:
-        """What the transform of n samples draws: uniform numbers in [0, 1), float32 [n, k]."""
+        """Random numbers for the transform of n samples: uniform in [0, 1), float32 [n, k]."""
         return torch.rand(n, DRAWS[self.name], generator=generator)
 
     @torch.no_grad()
@@ -116,7 +119,7 @@ def constant(values: tuple[Any, ...], device: torch.device) -> Tensor:
 def random_boxes(draws: Tensor, px: int) -> Tensor:
     """RandomResizedCrop's boxes for scale .7-1 and ratio 3/4-4/3: [4, B], whole (top, left, height, width).
 
-    `draws` [B, 22]: ten areas, ten ratios, top, left. The first box that fits counts, else the whole image.
+    `draws` [B, 22]: ten areas, ten ratios, top, left. The first box that fits is used, else the whole image.
     """
     areas, ratios, place = draws[:, :TRIES], draws[:, TRIES:-2], draws[:, -2:].T
     area = px**2 * (0.7 + 0.3 * areas)
@@ -130,8 +133,9 @@ def random_boxes(draws: Tensor, px: int) -> Tensor:
 
 
 def crop_resize(images: Tensor, boxes: Tensor, mirror: Tensor, size: int, cropped: bool = True) -> Tensor:
-    """uint8 [B, px, px, 3] at `boxes` [4, B], flipped where `mirror` [B], to [B, 3, size, size] in [0, 1];
-    `cropped`: as `resize_weights` takes it.
+    """Crop uint8 images [B, px, px, 3] to `boxes` [4, B] and resize them: [B, 3, size, size] in [0, 1].
+
+    mirror [B]: which images are flipped; cropped: as in `resize_weights`.
     """
     top, left, height, width = boxes
     start = torch.cat([top, torch.where(mirror, left + width, left)])
@@ -142,10 +146,10 @@ def crop_resize(images: Tensor, boxes: Tensor, mirror: Tensor, size: int, croppe
 
 
 def translate(images: Tensor, moved: Tensor, place: Tensor, mirror: Tensor, px: int, size: int) -> Tensor:
-    """uint8 [B, px, px, 3] to [B, 3, size, size] in [0, 1], flipped where `mirror` [B].
+    """Random translation of uint8 [B, px, px, 3] to [B, 3, size, size] in [0, 1], flipped where `mirror` [B].
 
-    Where `moved` [B], resized to round(9/8 size) and cropped at a whole (top, left) that `place` [2, B],
-    uniform, chooses; else resized.
+    Images that `moved` [B] selects are resized to round(9/8 size). They are then cropped at a whole (top,
+    left) that `place` [2, B], uniform, chooses. The others are resized.
     """
     large = round(size * 9 / 8)
     corner = (place * (large - size + 1)).floor_().clamp_(max=large - size)
@@ -155,18 +159,20 @@ def translate(images: Tensor, moved: Tensor, place: Tensor, mirror: Tensor, px: 
 
 
 def resize(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-    """uint8 [B, px, px, 3] by weights [B, px, size] of rows and columns to [B, 3, size, size] in [0, 1]."""
+    """Resize uint8 [B, px, px, 3] by weights [B, px, size] of rows and columns: [B, 3, size, size] in [0,
+    1].
+    """
     batch, px, size = rows.shape
     x = torch.bmm(images.flatten(2).float().transpose(1, 2), rows / 255).view(batch, px, 3 * size)
     return torch.bmm(x.transpose(1, 2), columns).view(batch, 3, size, size)
 
 
 def resize_weights(start: Tensor, length: Tensor, px: int, size: int, cropped: bool = True) -> Tensor:
-    """[n, px, size]: the share of each of px pixels in each of the `size` that a segment of them becomes.
+    """Weights [n, px, size] of px pixels in the `size` pixels that a segment of them becomes.
 
-    Antialiased bilinear: a triangle that widens where the segment, start [n] and length [n], shrinks. A
-    negative length runs backwards from the start, which mirrors. Pixels beyond the segment count where it is
-    not `cropped` first.
+    The filter is antialiased bilinear: a triangle that widens if the segment, start [n] and length [n],
+    shrinks. A negative length runs backwards from the start, which mirrors. Pixels outside the segment count
+    unless it is `cropped` first.
     """
     direction, length = length.sign()[:, None], length.abs()
     scale = length / size
@@ -182,8 +188,9 @@ def resize_weights(start: Tensor, length: Tensor, px: int, size: int, cropped: b
 
 
 def random_orders(draws: Tensor, size: int) -> Tensor:
-    """ColorJitter's order of operations [n, 4] in batches of `size`: the hue of a batch's sample i at stage
-    i mod 4, else by `draws` [n].
+    """ColorJitter's order of operations [n, 4] in batches of `size`.
+
+    The hue of a batch's sample i is at stage i mod 4; the order of the others follows `draws` [n].
     """
     place = torch.arange(len(draws), device=draws.device) % size % 4
     return constant(ORDERS, draws.device)[place, (draws * len(BLEND_ORDERS)).long()]
@@ -192,8 +199,9 @@ def random_orders(draws: Tensor, size: int) -> Tensor:
 def color_jitter(x: Tensor, factors: Tensor, turns: Tensor, orders: Tensor, size: int) -> Tensor:
     """ColorJitter of x [B, 3, h, w] in [0, 1], batches of `size`, in the `orders` of `random_orders`.
 
-    `factors` [B, 3] of brightness, contrast and saturation; `turns` [B] of the hue, from -.5 to .5. The three
-    are blends f x + (1 - f) t with black, the mean gray or the pixel's gray as t: affine in a pixel's colour.
+    `factors` [B, 3] of brightness, contrast and saturation; `turns` [B] of the hue, from -.5 to .5. The first
+    three are blends f x + (1 - f) t with black, the mean gray or the pixel's gray as t. They are affine in a
+    pixel's colour.
     """
     luma, eye = constant(LUMA, x.device), torch.eye(3, device=x.device)
     factor = F.pad(factors, (0, 1), value=1.0).gather(1, orders)
@@ -209,7 +217,7 @@ def color_jitter(x: Tensor, factors: Tensor, turns: Tensor, orders: Tensor, size
 
 
 def turn_hue(x: Tensor, turns: Tensor) -> Tensor:
-    """x [..., 3, n] in [0, 1] with its hue (of HSV) turned by `turns` [...], 1 being the full circle."""
+    """Turn the hue (of HSV) of x [..., 3, n] in [0, 1] by `turns` [...], where 1 is the full circle."""
     red, green, blue = x.unbind(-2)
     high = torch.maximum(torch.maximum(red, green), blue)
     low = torch.minimum(torch.minimum(red, green), blue)

@@ -1,4 +1,4 @@
-"""Data set: named domains, ordered classes, releases, one index; and its address on a command line."""
+"""Data set: named domains, ordered classes, releases, one index, and its address on a command line."""
 
 import os
 import re
@@ -22,7 +22,7 @@ INDEX_TYPES = {
 
 @dataclass(frozen=True)
 class Archive:
-    """A zip or tar file at a public address, never reached from here; `stated`: the source of the address."""
+    """A zip or tar file at a public address, untested; `stated`: the source of the address."""
 
     url: str
     stated: str
@@ -31,13 +31,16 @@ class Archive:
 
 @dataclass(frozen=True)
 class Release:
-    """One state of a data set: where it comes from, on what terms, and what it must contain.
+    """One state of a data set: its source, its terms, and its expected content.
 
-    `manifest`: a file below reference/datasets with every file's hash; None where this project never had the
-    files (then `fetch` writes one from the user's tree). `archives` are downloaded; `by_hand` are addresses
-    that a person must open, with the source that states each. `lists`: a file below reference/lists, path ->
-    official split; `listed_only`: no other file belongs to the release. `complete`: the list names all files
-    of the release. `counts`: published images per domain.
+    - manifest: a file below reference/datasets with every file's hash; None if this project never had the
+      files (then `fetch` writes one from the user's tree)
+    - archives: files to download
+    - by_hand: addresses that a person must open, with the source that states each
+    - lists: a file below reference/lists, path -> official split
+    - listed_only: no other file belongs to the release
+    - complete: the list names all files of the release
+    - counts: published images per domain
     """
 
     source: str
@@ -55,12 +58,12 @@ class Release:
 class Dataset:
     """Base of all data sets.
 
-    A path is `domain/class/file` in the names used here, whatever the raw folders are called, or
-    `domain/class/split/file` where the raw tree holds its official split as folders. `raw` is
+    A path is `domain/class/file` in the names used here, whatever the names of the raw folders. It is
+    `domain/class/split/file` if the raw tree has its official split as folders. `raw` is
     data/raw/<dataset>/<release>: its last part names the release.
 
-    A data set says which paths a raw tree holds (`paths`), what their bytes are (`content`) and their pixels
-    (`image`); `verify`, `prepare` and `partition` know no data set by name.
+    A data set provides the paths of a raw tree (`paths`), their bytes (`content`) and their pixels (`image`).
+    `verify`, `prepare` and `partition` are the same for all data sets.
     """
 
     name: ClassVar[str]
@@ -77,11 +80,11 @@ class Dataset:
         return self.releases[name]
 
     def facts(self, raw: Path) -> Release:
-        """The release that `raw` is named after; `original` for a tree elsewhere."""
+        """The release that `raw` is named after; `original` for a tree at another place."""
         return self.releases.get(raw.name) or self.release("original")
 
     def root(self, folder: Path) -> Path:
-        """Where the tree begins in an unpacked archive or a user's folder."""
+        """The root of the tree in an unpacked archive or a user's folder."""
         return folder
 
     def domains_and_classes(self, raw: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -93,20 +96,21 @@ class Dataset:
         raise NotImplementedError
 
     def content(self, raw: Path, path: str) -> bytes:
-        """The bytes that a manifest's hash covers."""
+        """The bytes of an image that a manifest's hash covers."""
         raise NotImplementedError
 
     def image(self, raw: Path, path: str) -> Image.Image:
         """The upright image, mode RGB, in its own size.
 
-        Raises OSError or ValueError with the reason where it cannot be read.
+        Raises OSError or ValueError with the reason if it cannot be read.
         """
         raise NotImplementedError
 
     def index(self, raw: Path) -> pd.DataFrame:
         """One row per image in canonical order.
 
-        Columns path, domain, class, label, split ("" where there is none), group (-1: no duplicate known).
+        The columns are path, domain, class, label, split ("" if there is none) and group (-1: no known
+        duplicate).
         """
         return rows(self.paths(raw), self.domains_and_classes(raw)[1])
 
@@ -126,8 +130,8 @@ def missing_tree(dataset: Dataset, raw: Path, release: str) -> FedshiftError:
 class Address(NamedTuple):
     """A release of a data set.
 
-    dataset, release: their names
-    tree: the user's own folder that is to become it; None where the release is known by its name alone
+    - dataset, release: their names
+    - tree: the user's own folder that is to become it; None if the release is known by its name alone
     """
 
     dataset: str
@@ -139,11 +143,13 @@ class Address(NamedTuple):
 
 
 def address(text: str, where: str = "--data") -> Address:
-    """The release that `DATASET[:RELEASE]` names. Where a data set takes any tree (`folder`), RELEASE may be
-    a folder's path, and the release is called like the folder; `NAME=PATH` gives it another name. A path may
-    begin with ~ or hold $VARIABLES.
+    """Parse `DATASET[:RELEASE]`.
 
-    Raises FedshiftError at `where` for an unknown data set or release, and for a tree that takes no name.
+    For a data set that takes any tree (`folder`), RELEASE may be a folder's path; the release is then named
+    after the folder. `NAME=PATH` gives it another name. A path may begin with ~ or contain $VARIABLES.
+
+    Raises FedshiftError at `where` for an unknown data set or release, and for a tree whose name cannot be
+    used.
     """
     name, _, release = text.partition(":")
     dataset = get("datasets", name, where)
@@ -169,7 +175,7 @@ def address(text: str, where: str = "--data") -> Address:
 
 
 def renamed(dataset: str, tree: Path) -> str:
-    """How to give a tree another name."""
+    """Hint on how to give a tree another name."""
     path = shlex.quote(str(tree))
     by_fetch = f"fedshift fetch {dataset} --release NAME --from {path}"
     return f"Name it: --data {dataset}:NAME={path} (or {by_fetch})."
@@ -180,6 +186,6 @@ def _expanded(path: str) -> Path:
 
 
 def _name_of(tree: Path) -> str:
-    """A folder's name in ASCII letters and digits; where it has none, in those of its own script."""
+    """A folder's name in ASCII letters and digits; if it has none, in those of its original script."""
     name = unicodedata.normalize("NFC", tree.resolve().name)
     return re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-") or re.sub(r"[^\w-]+", "-", name).strip("-")

@@ -1,6 +1,6 @@
 """Fetch: bring a data set's raw tree to data/raw/<dataset>/<release>.
 
-By download, or from archives or a tree on this machine.
+The tree is downloaded, or taken from archives or a tree on this machine.
 """
 
 import contextlib
@@ -43,14 +43,19 @@ def fetch(
     say: Say = print,
     copy: bool = False,
 ) -> Path:
-    """Make the raw tree present and return its path; one that is present, and its manifest, are left alone.
+    """Make the raw tree present and return its path; an existing tree and its manifest do not change.
 
-    `source`: a tree on this machine, which is never changed, or archives, unpacked. `lists`: a folder of
-        official lists. `ignore`: patterns of files that do not belong to the tree. `skip_broken`: images that
-        cannot be read do not either; every one is read for that. Which ones these are is noted beside the
-        tree, and holds until either is given again. `copy`: copy a tree that is linked otherwise.
-    Raises FedshiftError that tells exactly what to put where if the release has no public address, and where
-    a tree lacks folders or images; nothing is left behind then but what was downloaded.
+    - source: a tree on this machine, which is never changed, or archives to unpack
+    - lists: a folder of official lists
+    - ignore: patterns of files that do not belong to the tree
+    - skip_broken: read every image, and leave out those that cannot be read
+    - copy: copy a tree that would otherwise be linked
+
+    Files that `ignore` and `skip_broken` leave out are noted next to the tree. The note is valid until either
+    option is given again.
+
+    Raises FedshiftError if the release has no public address, with instructions on which files to put where.
+    It is also raised if folders or images are missing in a tree. Only downloaded files are left behind then.
     """
     dataset: Dataset = get("datasets", name)()
     facts = dataset.release(release)
@@ -89,7 +94,7 @@ def fetch(
         say(f"left out: {path}: {reason}")
     if facts.manifest is None:
         own = manifest_path(workspace, name, release)
-        # Written anew it would take a tree that changed meanwhile for right.
+        # Written again, it would accept a tree that changed meanwhile.
         keep = present and lists is None and not other and own.exists()
         say(f"manifest: {own if keep else write_manifest(workspace, name, release)}")
     if lists is not None:
@@ -111,7 +116,7 @@ def fetch(
 
 @contextlib.contextmanager
 def _undone_by_errors(raw: Path) -> Iterator[None]:
-    """Let the user's lists, and what is left out, be as they were where the block ends with an error."""
+    """Restore the user's lists and the note of left-out files if the block ends with an error."""
     lists, before = own_lists(raw), LeftOut()
     held = lists.read_bytes() if lists.is_file() else None
     with contextlib.suppress(FedshiftError):  # a torn note
@@ -163,7 +168,7 @@ def _files(tree: Path) -> dict[Path, Path]:
 
 
 def same_files(tree: Path, other: Path) -> bool:
-    """Whether two trees hold the same files; their bytes are compared where times of change differ."""
+    """Whether two trees have the same files; bytes are compared if modification times differ."""
     files, others = _files(tree), _files(other)
     return tree == other or (
         files.keys() == others.keys() and all(filecmp.cmp(files[name], others[name]) for name in files)
@@ -171,7 +176,7 @@ def same_files(tree: Path, other: Path) -> bool:
 
 
 def _copy(raw: Path) -> None:
-    """Replace a link by a copy of the tree that it leads to; links in the tree are followed."""
+    """Replace a link by a copy of its tree; links in the tree are followed."""
     tree = raw.resolve()
     with tempfile.TemporaryDirectory(dir=raw.parent, prefix=".copy-") as temporary:
         for name, path in tqdm(_files(tree).items(), desc=f"copying {tree}", unit="file", disable=None):
@@ -184,7 +189,7 @@ def _copy(raw: Path) -> None:
 
 @contextlib.contextmanager
 def _naming(place: object, cure: str | None = None) -> Iterator[None]:
-    """Let errors in the block name `place`, which the user knows, not a folder that is removed."""
+    """Name `place`, which the user knows, in errors of the block, in place of a temporary folder."""
     try:
         yield
     except FedshiftError as error:
@@ -192,7 +197,7 @@ def _naming(place: object, cure: str | None = None) -> Iterator[None]:
 
 
 def _checked(dataset: Dataset, raw: Path, skip_broken: bool, made: bool = True) -> None:
-    """Look at a tree, which is removed where it is none, if it was made for that."""
+    """Check a tree. If it was `made` for that, remove it on errors."""
     try:
         _openable(raw)
         if skip_broken:
@@ -221,7 +226,7 @@ def _openable(raw: Path) -> None:
 
 
 def _download(dataset: Dataset, raw: Path, say: Say, skip_broken: bool) -> None:
-    """Bring a release's archives and unpack them."""
+    """Download a release's archives and unpack them."""
     facts, by_hand = dataset.facts(raw), instructions(dataset, raw)
     if facts.listed_only and lists_file(raw, facts.lists) is None:
         raise FedshiftError(raw, "its lists are not part of the project", by_hand)
@@ -252,7 +257,7 @@ def _download(dataset: Dataset, raw: Path, say: Say, skip_broken: bool) -> None:
 
 @contextlib.contextmanager
 def _unpacked(archives: Sequence[Path], raw: Path) -> Iterator[Path]:
-    """All archives in one folder, on the disk where `raw` will be."""
+    """Unpack all archives into one folder, on the disk of `raw`."""
     raw.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=raw.parent, prefix=".extract-") as temporary:
         for archive in archives:
@@ -261,7 +266,7 @@ def _unpacked(archives: Sequence[Path], raw: Path) -> Iterator[Path]:
 
 
 def instructions(dataset: Dataset, raw: Path) -> str:
-    """What a user puts where when nothing can be downloaded."""
+    """Instructions for a release that cannot be downloaded: which files to put where."""
     facts = dataset.facts(raw)
     listed = facts.listed_only and not facts.lists
     words = [level for level in getattr(dataset, "levels", ()) if level in WORDS]

@@ -1,4 +1,4 @@
-"""Groups: images that belong together, a patient's for example, and stay on one side of every split."""
+"""Groups: images that belong together, such as those of a patient, and that no split separates."""
 
 import re
 from pathlib import Path
@@ -15,11 +15,12 @@ COLUMNS = ("path", "group")
 
 
 def grouped(index: pd.DataFrame, groups: Groups, root: Path) -> pd.DataFrame:
-    """The index with `group` [n] of all images: one number for what has the same group by pattern or file, or
-    is byte-identical.
+    """The index with a `group` number for every image.
 
-    root: the project folder, of which `file` is a path. Raises FedshiftError for images without a group, and
-    for a file that has changed since the run was declared.
+    Images share a number if they have the same group by pattern or file, or are byte-identical. Raises
+    FedshiftError for images without a group, and for a file that has changed since the run was declared.
+
+    root: the project folder, which the path `file` is relative to
     """
     paths = index["path"].tolist()
     names = _by_pattern(paths, groups.pattern) if groups.pattern else _by_file(paths, groups, root)
@@ -27,8 +28,9 @@ def grouped(index: pd.DataFrame, groups: Groups, root: Path) -> pd.DataFrame:
 
 
 def hashed(groups: Groups, root: Path) -> Groups:
-    """Groups with the SHA-256 of their file, so that another content makes another partition. Raises
-    FedshiftError where there is no such file.
+    """Add the SHA-256 of the groups' file, so that another content makes another partition.
+
+    Raises FedshiftError if there is no such file.
     """
     if not groups.file or groups.sha256:
         return groups
@@ -40,7 +42,7 @@ def hashed(groups: Groups, root: Path) -> Groups:
 
 
 def _by_pattern(paths: list[str], pattern: str) -> list[str]:
-    """The first group of the pattern in each file's name, or the whole match."""
+    """The group of each image: the first group of the pattern in the file's name, or the whole match."""
     found = [re.search(pattern, path.rpartition("/")[2]) for path in paths]
     if without := [path for path, match in zip(paths, found, strict=True) if match is None]:
         what = f"'{pattern}' matches the names of all images but {len(without)}, such as {without[0]}"
@@ -71,7 +73,7 @@ def _by_file(paths: list[str], groups: Groups, root: Path) -> list[str]:
 
 
 def _joined(named: NDArray[np.int64], copies: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Numbers of the connected sets of images that share a name or (from 0 on) a number of `copies`."""
+    """Number the connected sets of images that share a name or a non-negative number of `copies`."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 

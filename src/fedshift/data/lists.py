@@ -1,4 +1,4 @@
-"""Official lists: which image is for training, validation or test, by path."""
+"""Official lists of images for training, validation or test, by path."""
 
 import functools
 import gzip
@@ -19,18 +19,18 @@ NAME = re.compile(r"(?P<domain>.+?)(_(?P<word>train|crossval|val|test))?(_kfold)
 
 
 def own_lists(raw: Path) -> Path:
-    """Where `fetch --lists` puts the user's lists: beside the tree, which may be a link."""
+    """Path of the user's lists (`fetch --lists`): next to the tree, which may be a link."""
     return raw.with_name(f"{raw.name}.lists.csv.gz")
 
 
 def lists_file(raw: Path, name: str | None) -> Path | None:
-    """The lists that hold for `raw`: the user's, else the project's file `name`; None where there is none."""
+    """The lists for `raw`: the user's, else the project's file `name`; None if there are neither."""
     own = own_lists(raw)
     return own if own.exists() else REFERENCE / name if name else None
 
 
 def read_lists(path: Path) -> dict[str, str]:
-    """Path -> train, crossval, val, test, or "" where a list names files and no split."""
+    """Path -> train, crossval, val, test, or "" if a list names files without a split."""
     return _read(path, path.stat().st_mtime_ns if path.exists() else 0)
 
 
@@ -40,7 +40,9 @@ def _read(path: Path, time: int) -> dict[str, str]:
 
 
 def read_table(path: Path, columns: dict[str, str], cure: str) -> list[tuple[Any, ...]]:
-    """Rows of a compressed CSV file with `columns` (name: dtype). Raises FedshiftError unless it is whole."""
+    """Rows of a compressed CSV file with `columns` (name: dtype). Raises FedshiftError for a missing or
+    damaged file.
+    """
     if not path.exists():
         raise FedshiftError(path, "no such list of files", cure)
     try:
@@ -59,9 +61,9 @@ def write_table(path: Path, columns: Sequence[str], rows: Iterable[tuple[Any, ..
 def gather(folder: Path, canonical: Callable[[str], str]) -> dict[str, str]:
     """Read text files `<domain>[_<split>][_kfold].txt` below `folder`: lines `.../domain/class/file [label]`.
 
-    `canonical` turns `domain/class/file` into the names used here. A path on two lists keeps the first of
-    train, crossval, val, test: PACS's `test` lists are the whole domain. Raises FedshiftError for a folder
-    without such files, for a line that is no path, and for labels that contradict the classes' folders.
+    `canonical` maps `domain/class/file` to the names used here. A path on two lists gets the first of train,
+    crossval, val, test, because PACS's `test` lists are the whole domain. Raises FedshiftError for a folder
+    without such files, for a line that is not a path, and for labels that contradict the classes' folders.
     """
     splits: dict[str, str] = {}
     texts = ((path, NAME.fullmatch(path.name)) for path in folder.rglob("*.txt"))
@@ -82,7 +84,7 @@ def gather(folder: Path, canonical: Callable[[str], str]) -> dict[str, str]:
 
 
 def _check_labels(labels: list[tuple[str, str]], canonical: Callable[[str], str], path: Path) -> None:
-    """Raise FedshiftError where paths and labels of a list do not have one label for each class's folder."""
+    """Raise FedshiftError if a list does not have exactly one label for each class's folder."""
     classes = {image.split("/")[1] for image, _ in labels}
     labels_of, classes_of = dict[str, str](), dict[str, str]()
     for image, label in labels:

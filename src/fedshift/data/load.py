@@ -1,8 +1,8 @@
-"""Load: a run's images, labels, clients and held-out domains; each file is read and hashed once.
+"""Load a run's images, labels, clients and held-out domains; each file is read and hashed once.
 
-A method may render images from the training images first: data/rendered/<dataset>/<recipe>/ holds images.npy
-(uint8 [m, px, px, 3]) and index.parquet (row i: the sample that image i was made from). A run trains on these
-in place of the samples' own images; validation and test images are as they were.
+A method may first render images from the training images into data/rendered/<dataset>/<recipe>/. That folder
+has images.npy (uint8 [m, px, px, 3]) and index.parquet (row i: the sample that image i was made from). A run
+trains on these in place of the samples' own images; validation and test images do not change.
 """
 
 import warnings
@@ -29,17 +29,16 @@ from fedshift.storage.workspace import Workspace
 
 @dataclass(frozen=True)
 class RunData:
-    """What a run trains and tests on. Positions are rows of `images`, int64, ascending.
+    """Data of a run for training and testing. Positions are rows of `images`, int64, ascending.
 
-    Attributes:
-        images: uint8 [n, px, px, 3] in RGB; a read-only memory map where nothing is rendered.
-        labels: int64 [n].
-        clients: the positions that each client holds, by split.
-        targets: for each held-out domain, the positions that the run tests.
-        unheld: for each held-out domain, the positions that no client holds, tested or not.
-        classes: their names; a label is a place among them.
-        absent: domain -> the classes of which it has no image; domains with all classes are left out.
-        hashes: of the content: "prepared", "partition", and "rendered" where the method renders images.
+    - images: uint8 [n, px, px, 3] in RGB; a read-only memory map if nothing is rendered
+    - labels: int64 [n]
+    - clients: positions of each client's samples, by split
+    - targets: for each held-out domain, the positions that the run tests
+    - unheld: for each held-out domain, the positions that belong to no client, tested or not
+    - classes: their names, indexed by label
+    - absent: domain -> the classes of which it has no image; domains with all classes are left out
+    - hashes: of the content: "prepared", "partition", and "rendered" if the method renders images
     """
 
     images: Tensor
@@ -54,10 +53,10 @@ class RunData:
 
 def load(workspace: Workspace, spec: RunSpec) -> RunData:
     """The data of a resolved spec; images that its method renders are rendered now, if they do not exist.
-    Who asks for the same at the same time waits.
 
-    Raises FedshiftError where files, or weights that a rendering needs, are absent, where files do not match
-    their hashes, and where a client trains on nothing.
+    Concurrent calls for the same images wait for the first. Raises FedshiftError if files, or weights that a
+    rendering needs, are absent. It is also raised if files do not match their hashes, or a client has no
+    training sample.
     """
     folder = workspace.prepared(spec.data.prepared_name)
     prepared, path = load_prepared(folder), workspace.partition(spec.partition_name)
@@ -104,9 +103,9 @@ def load(workspace: Workspace, spec: RunSpec) -> RunData:
 
 
 def load_rendered(folder: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64], str]:
-    """The images, a memory map [m, px, px, 3]; the sample that each was made from [m]; their hash.
+    """The rendered images, a memory map [m, px, px, 3]; the sample that each was made from [m]; their hash.
 
-    Raises FedshiftError where they have changed.
+    Raises Damaged if they have changed.
     """
     cure = f"Remove {folder}; the run makes it again."
     table, index = read_columns(folder / "index.parquet", cure)
@@ -118,7 +117,7 @@ def load_rendered(folder: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64], s
 
 
 def _write(part: Path, made: Iterator[tuple[int, NDArray[np.uint8]]], px: int, facts: dict[str, str]) -> None:
-    """Write the (sample, image) that a rendering has made, and rendered.json: their hashes and `facts`."""
+    """Write the (sample, image) pairs of a rendering, and rendered.json with their hashes and `facts`."""
     samples: list[int] = []
     images, raw = part / "images.npy", part / "images.raw"
     bar = tqdm(desc="render", unit=" images", disable=None)

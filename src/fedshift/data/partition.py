@@ -1,4 +1,4 @@
-"""Partition: who holds which sample, and whether for training, validation or test."""
+"""Partition: the client of each sample, and its use for training, validation or test."""
 
 from __future__ import annotations
 
@@ -28,11 +28,13 @@ CURE = "Run: snakemake --profile profiles/local partitions (one alone: fedshift 
 
 
 def partition(workspace: Workspace, spec: Division) -> Path:
-    """Write the partition that `spec` asks for, with a plot beside it; return its path.
+    """Write the partition that `spec` requires, with a plot next to it; return its path.
 
-    Reads the prepared index. A file that exists is checked and returned. Raises FedshiftError for an unknown
-    target, one of which no image is tested, a client with fewer than two training samples, and a random split
-    that gives no client a validation image.
+    Reads the prepared index. A file that exists is checked and returned. Raises FedshiftError in these cases:
+
+    - the target is unknown, or none of its images is tested
+    - a client has fewer than two training samples
+    - a random split gives no client a validation image
     """
     path = workspace.partition(spec.partition_name)
     index = load_index(workspace.prepared(spec.data.prepared_name))
@@ -49,11 +51,12 @@ def partition(workspace: Workspace, spec: Division) -> Path:
 
 
 def load_partition(path: Path, index: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """Columns sample, client, domain, class, label, split, row by row as in the prepared `index`; and their
-    SHA-256.
+    """The partition's table and the SHA-256 of its columns.
 
-    attrs["few_shot"], where a modifier made classes rare: for every client the labels of those classes.
-    Raises Damaged where the columns do not match their hash or were made for another index.
+    The columns are sample, client, domain, class, label and split, row by row as in the prepared `index`. If
+    a modifier made classes rare, attrs["few_shot"] has the labels of those classes for every client.
+
+    Raises Damaged if the columns do not match their hash or were made for another index.
     """
     table, facts = read_columns(path, CURE)
     same = ["sample", "domain", "class", "label"]
@@ -63,15 +66,17 @@ def load_partition(path: Path, index: pd.DataFrame) -> tuple[pd.DataFrame, str]:
 
 
 def noted(path: Path) -> dict[str, Any]:
-    """What a partition's file notes beside its settings: `hash`, SHA-256 of its columns, compared with the
-    columns as they are; `twins`, how many images of other domains are byte-identical to tested images of a
-    held-out one. With `groups: together` no client holds these.
+    """The facts in a partition's file, in addition to its settings.
+
+    - `hash`: SHA-256 of its columns, compared with the columns
+    - `twins`: number of images of other domains that are byte-identical to tested images of a held-out one;
+      with `groups: together` no client has these
     """
     return read_columns(path, CURE)[1]
 
 
 def sizes(path: Path) -> pd.Series[int]:
-    """Training images of every client, in the order of their numbers."""
+    """Number of training images of every client, in the order of their numbers."""
     table = read_columns(path, CURE)[0]
     return table.loc[table["split"] == "train", "client"].value_counts().sort_index()
 
@@ -79,9 +84,9 @@ def sizes(path: Path) -> pd.Series[int]:
 def divide(index: pd.DataFrame, spec: Division) -> pd.DataFrame:
     """The partition of `index` as a table: client -1 with split `target` (held-out domain) or `unused`.
 
-    With `groups: together` no client holds what is byte-identical to a tested image of a held-out domain.
-    With groups of its own the index has been `grouped`: no client holds an image of a tested group either,
-    and a group that several clients hold has one split, that of its first image.
+    With `groups: together` no client has an image that is byte-identical to a tested image of a held-out
+    domain. With a pattern or a file of groups, the index has been `grouped`. Then no client has an image of a
+    tested group either. A group that several clients have has one split, that of its first image.
     """
     where, held_out, seed = f"partition of {spec.data.dataset}", spec.data.held_out, spec.seed
     plugin = get("partitions", spec.partition.scheme)
@@ -130,7 +135,7 @@ def divide(index: pd.DataFrame, spec: Division) -> pd.DataFrame:
 
 
 def _twins(split: Words, index: pd.DataFrame, held_out: tuple[str, ...]) -> NDArray[np.bool_]:
-    """[n]: whether an image of another domain is byte-identical to a tested image of a held-out domain.
+    """Mask [n] of images that are byte-identical to a tested image of another, held-out domain.
 
     Of two held-out domains, the second's copies of the first's images count, the first's copies of the
     second's do not.
@@ -155,7 +160,7 @@ def _tests(index: pd.DataFrame, spec: Division) -> pd.Series[str]:
 
 
 def _split(words: Words, group: NDArray[np.int32], spec: Division, rng: np.random.PCG64, where: str) -> Words:
-    """The split of a client's samples of one domain: drawn, or by their official `words` [n]."""
+    """The split of a client's samples of one domain: random, or by their official `words` [n]."""
     if spec.partition.split == "random":
         alone = np.full_like(group, -1)
         together = spec.partition.groups != "apart"
@@ -167,7 +172,7 @@ def _split(words: Words, group: NDArray[np.int32], spec: Division, rng: np.rando
 
 
 def _check(table: pd.DataFrame, clients: int, spec: Division, where: str) -> None:
-    """Raise FedshiftError for a partition that cannot be trained, chosen or tested on."""
+    """Raise FedshiftError for a partition that is not sufficient for training, selection or testing."""
     client, split = table["client"].to_numpy(), table["split"]
     held = np.bincount(client[client >= 0], minlength=clients)
     trained = np.bincount(client[(client >= 0) & (split == "train")], minlength=clients)
@@ -189,10 +194,10 @@ def _check(table: pd.DataFrame, clients: int, spec: Division, where: str) -> Non
 def random_split(
     fractions: tuple[float, float, float], rng: np.random.PCG64, group: NDArray[np.int32]
 ) -> Words:
-    """Draw train, val and test among the n samples of `group` [n].
+    """Split the n samples of `group` [n] at random into train, val and test.
 
     int((val + test) n) are held out; of these int(that test / (val + test)) are test, the rest validation
-    (FLGo). Samples of one group (-1: none) stay on one side: a part is full when it has its number or more.
+    (FLGo). Samples of one group (-1: none) stay together: a part is full when it has its number or more.
     """
     n, (val, test) = len(group), (Fraction(str(fraction)) for fraction in fractions[1:])
     held = int((val + test) * n)
@@ -208,14 +213,14 @@ def random_split(
 
 
 def _together(order: NDArray[np.intp], group: NDArray[np.int32]) -> NDArray[np.intp]:
-    """`order` with the members of every group right after the group's first member."""
+    """Reorder `order` so that the members of every group directly follow the group's first member."""
     place: dict[int, int] = {}
     first = [place.setdefault(int(group[i]), at) if group[i] >= 0 else at for at, i in enumerate(order)]
     return order[np.argsort(first, kind="stable")]
 
 
 def _whole(cut: int, order: NDArray[np.intp], group: NDArray[np.int32]) -> int:
-    """The first place from `cut` on at which no group is cut in two."""
+    """The first position from `cut` on that does not cut a group in two."""
     while 0 < cut < len(order) and group[order[cut]] >= 0 and group[order[cut]] == group[order[cut - 1]]:
         cut += 1
     return cut

@@ -1,4 +1,4 @@
-"""A data set and a partition as pictures: images by domain and class, and what every client holds."""
+"""Plots of a data set and of a partition: images by domain and class, and samples of every client."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NAMED_CLASSES = 70  # names that can be read below a map
 
 @contextlib.contextmanager
 def _picture(path: Path, figsize: tuple[float, float]) -> Iterator[Figure]:
-    """A figure in which `$` is a letter, saved as PNG when the block ends."""
+    """A figure in which `$` is an ordinary character, saved as PNG when the block ends."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -58,7 +58,9 @@ def plot_counts(counts: Mapping[str, Mapping[str, int]], title: str, path: Path)
 
 
 def plot_partition(table: pd.DataFrame, path: Path) -> None:
-    """PNG: stacked bars of samples per client; what no client holds has bars and a scale of its own."""
+    """PNG: stacked bars of samples per client; samples of no client have separate bars and a separate
+    scale.
+    """
     holder = table["client"].astype(str).where(table["client"] >= 0, table["split"])
     clients = [str(number) for number in range(int(table["client"].max()) + 1)]
     rest = [name for name in ("target", "unused") if (holder == name).any()]
@@ -85,7 +87,7 @@ def plot_partition(table: pd.DataFrame, path: Path) -> None:
 
 
 def plot_domains(images: np.ndarray[Any, Any], index: pd.DataFrame, path: Path) -> None:
-    """PNG: a row per domain, a column per class (SHOWN at most); images: uint8 [n, px, px, 3], as `index`."""
+    """PNG: a row per domain, a column per class (at most SHOWN); images: uint8 [n, px, px, 3], as `index`."""
     domains = list(index["domain"].unique())
     labels = index.drop_duplicates("label").sort_values("label")[["label", "class"]].head(SHOWN)
     shape = len(domains), len(labels)
@@ -103,10 +105,10 @@ def plot_domains(images: np.ndarray[Any, Any], index: pd.DataFrame, path: Path) 
 
 
 def _bars(axes: Any, counts: np.ndarray[Any, Any], names: list[str]) -> None:
-    """Stacked bars, `counts` [bars, names]: one artist a name, with gaps (nan) between the bars, so that
-    1,000 clients take no longer than 3.
+    """Stacked bars, `counts` [bars, names].
 
-    Limits are set here: Matplotlib's own way to find them takes a minute for 1,000 clients and 345 classes.
+    There is one artist per name, with gaps (nan) between the bars, so 1,000 clients take no longer than 3.
+    Limits are set here, because Matplotlib needs a minute to find them for 1,000 clients and 345 classes.
     """
     from matplotlib import colormaps
     from matplotlib.patches import StepPatch

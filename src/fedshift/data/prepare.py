@@ -1,12 +1,12 @@
 """Prepare: decode and resize every image once, into one uint8 memory map and one index.
 
-Resizing gives exact squares, the aspect ratio is not kept; Pillow's bilinear filter, which is antialiased
-when it shrinks. No shortcut is taken (no reducing gap, no JPEG draft mode), so the pixels depend on the
-file and Pillow alone. EXIF rotation is applied, grey and palette images become RGB, transparent ones lie on
-white, or on black where nothing could be seen on white.
+Resizing gives exact squares, without the aspect ratio, by Pillow's bilinear filter, which is antialiased when
+it shrinks. No shortcut is taken (no reducing gap, no JPEG draft mode), so the pixels only depend on the file
+and on Pillow. EXIF rotation is applied, and grey and palette images become RGB. Transparent images get a
+white background, or black if nothing could be seen on white.
 
-The work lies in a hidden folder beside the final one until it is whole. Every few seconds it is noted how
-many images have reached the disk, so that a killed `prepare` goes on from there.
+Unfinished work is in a hidden folder next to the final one. Every few seconds the number of images on disk is
+noted, so that a killed `prepare` resumes from there.
 """
 
 import functools
@@ -52,11 +52,12 @@ def prepare(
 ) -> Path:
     """Decode a data set into data/prepared/<dataset>/<px>-<recipe>/ and return that folder.
 
-    It holds images.npy, index.parquet and prepared.json. A folder that exists is whole and returned at once
-    (`load_prepared` checks its hashes before training). `jobs`: processes, default the cores that this
-    process may use; who asks for the same at the same time waits. Raises FedshiftError naming every image
-    that cannot be read, with nothing left behind; what was decoded before a full disk or a kill stays, and
-    the next call goes on from it.
+    It contains images.npy, index.parquet and prepared.json. A folder that exists is complete and returned at
+    once (`load_prepared` checks its hashes before training). `jobs`: processes, default the cores that this
+    process may use. Concurrent calls for the same folder wait for the first.
+
+    Raises FedshiftError that names every image that cannot be read; nothing is left behind then. After a full
+    disk or a kill, decoded images stay, and the next call resumes from them.
     """
     options = options or Prepare()
     folder = workspace.prepared(Source(dataset=name, release=release, prepare=options).prepared_name)
@@ -77,11 +78,10 @@ def prepare(
 class Prepared:
     """The content of a prepared folder, compared with its hashes.
 
-    Attributes:
-        pixels: read-only memory map uint8 [n, px, px, 3] in RGB.
-        index: row i describes image i: sample, path, domain, class, label, split, group.
-        facts: prepared.json: dataset, release, prepare, raw (hash of the raw tree), version, domains,
-            classes, pillow, images and index (hashes), code (fingerprint of the data set's module).
+    - pixels: read-only memory map uint8 [n, px, px, 3] in RGB
+    - index: row i describes image i: sample, path, domain, class, label, split, group
+    - facts: content of prepared.json: dataset, release, prepare, raw (hash of the raw tree), version,
+      domains, classes, pillow, images and index (hashes), code (fingerprint of the data set's module)
     """
 
     pixels: NDArray[np.uint8]
@@ -90,9 +90,10 @@ class Prepared:
 
 
 def load_prepared(folder: Path) -> Prepared:
-    """The images of a folder that `prepare` made; pixels are hashed once a process while size and time stay.
+    """The images of a folder that `prepare` made; pixels are hashed once per process while size and time
+    stay.
 
-    Raises Damaged where they or the index do not match prepared.json.
+    Raises Damaged if they or the index do not match prepared.json.
     """
     facts, cure, images = prepared_facts(folder), _cure(folder), folder / "images.npy"
     if facts.get("code", now := _code(facts["dataset"])) != now:
@@ -110,24 +111,24 @@ def load_prepared(folder: Path) -> Prepared:
 
 
 def map_pixels(folder: Path) -> NDArray[np.uint8]:
-    """The pixels of `Prepared` alone, not compared with their hash."""
-    # Not "c": Linux refuses a private writable map that is larger than the machine's memory.
+    """The pixels of `Prepared`, without a comparison with their hash."""
+    # Not "c": Linux rejects a private writable map that is larger than the machine's memory.
     pixels: NDArray[np.uint8] = np.load(folder / "images.npy", mmap_mode="r", allow_pickle=False)
     return pixels
 
 
 def load_index(folder: Path) -> pd.DataFrame:
-    """The index of `Prepared` alone. Raises FedshiftError where it is absent or damaged."""
+    """The index of `Prepared`. Raises FedshiftError if it is absent or damaged."""
     return read_columns(folder / "index.parquet", _cure(folder))[0]
 
 
 def prepared_hash(facts: dict[str, Any]) -> str:
-    """What runs note of their images, by `facts` of a prepared folder: SHA-256 of pixels and index."""
+    """SHA-256 of pixels and index, which runs record; `facts`: those of a prepared folder."""
     return sha256(facts["images"] + facts["index"])
 
 
 def prepared_facts(folder: Path) -> dict[str, Any]:
-    """What prepared.json says. Raises FedshiftError where there is none."""
+    """The content of prepared.json. Raises FedshiftError if there is none."""
     facts = read_json(folder / "prepared.json", _cure(folder))
     if facts is None:
         raise FedshiftError(folder, "is not prepared", _cure(folder))
@@ -160,7 +161,10 @@ class Decoder:
     offset: int = 0
 
     def __call__(self, task: tuple[int, Sequence[str]]) -> list[str]:
-        """Write images, `task`: (first row, paths); a line for each unreadable one. OSError: a full disk."""
+        """Decode and write images; returns a line for each unreadable one. Raises OSError on a full disk.
+
+        task: (first row, paths)
+        """
         (first, paths), px = task, self.px
         pixels = np.zeros((len(paths), px, px, 3), dtype=np.uint8)
         broken = []
@@ -201,8 +205,10 @@ def _write(part: Path, dataset: Dataset, raw: Path, facts: dict[str, Any], jobs:
 
 
 def _decode(part: Path, work: str, decoder: Decoder, paths: list[str], jobs: int | None) -> list[str]:
-    """Decode the images that are not yet in the unfinished folder; returns a line for each that cannot be
-    read. progress.json notes how many images of `work` have reached the disk; of other work none has.
+    """Decode the images that are not yet in the unfinished folder; returns a line for each unreadable one.
+
+    progress.json contains the number of images of `work` on disk. If it is of other work, decoding starts
+    from scratch.
     """
     images, progress, px = decoder.file, part / "progress.json", decoder.px
     row, broken, saved = px * px * 3, list[str](), time.monotonic()

@@ -1,4 +1,4 @@
-"""Partition scheme: which client holds which sample. It sees domains and labels, never pixels."""
+"""Partition scheme: assigns each sample to a client by domains and labels, never by pixels."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -15,7 +15,9 @@ class NoParams:
     """A scheme without parameters."""
 
     def check(self, sources: int, where: str) -> None:
-        """Raise FedshiftError at `where` if `sources` source domains (1 or more) do not suit them."""
+        """Raise FedshiftError at `where` if the parameters do not fit `sources` source domains (1 or
+        more).
+        """
 
 
 class _Plugin:
@@ -43,7 +45,9 @@ class Scheme(_Plugin):
 
 
 class Modifier(_Plugin):
-    """Base of changes to a finished division; `Params`: a dataclass with `check(domains, classes, where)`."""
+    """Base of changes to a finished partition; `Params`: a dataclass with `check(domains, classes,
+    where)`.
+    """
 
     def modify(self, table: pd.DataFrame, rng: np.random.PCG64) -> None:
         """Change client and split of `table` (sample, client, domain, class, label, split) in place."""
@@ -51,14 +55,14 @@ class Modifier(_Plugin):
 
 
 def generator(seed: int, *purpose: object) -> np.random.PCG64:
-    """The stream of random bits for one purpose: seeded by SHA-256, so that no draw depends on another."""
+    """The random bits for one purpose, seeded by SHA-256, so that they do not depend on other purposes."""
     return np.random.PCG64(int(sha256("/".join(map(str, (seed, "partition", *purpose)))), 16))
 
 
 def permutation(rng: np.random.PCG64, n: int) -> NDArray[np.intp]:
     """A random order of 0..n-1, by sorting raw bits.
 
-    NumPy keeps these the same in every release, its own `permutation` not.
+    Raw bits are the same in every release of NumPy, its own `permutation` is not.
     """
     return np.argsort(rng.random_raw(n), kind="stable")
 

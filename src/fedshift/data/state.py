@@ -1,4 +1,4 @@
-"""How far a data set has come in a project: absent, raw, verified, prepared, partitioned."""
+"""The state of a data set in a project: absent, raw, verified, prepared, partitioned."""
 
 import contextlib
 import json
@@ -16,13 +16,12 @@ WORDS = {"embedded": "comes with its library", "raw": "raw (not verified)"}
 
 @dataclass(frozen=True)
 class State:
-    """Where one release of a data set stands; as text: "verified, 9,991 files, prepared (64, 256 px)".
+    """The state of one release of a data set; as text: "verified, 9,991 files, prepared (64, 256 px)".
 
-    Attributes:
-        raw: "embedded" in a library, "absent", "raw" (not verified by the present manifest) or "verified".
-        files: how many a verified tree has; 0 for any other.
-        prepared: sides of decoded images in pixels, ascending.
-        partitions: how many there are of it.
+    - raw: "embedded" in a library, "absent", "raw" (not verified by the present manifest) or "verified"
+    - files: number of files of a verified tree; 0 for any other
+    - prepared: sides of decoded images in pixels, ascending
+    - partitions: number of its partitions
     """
 
     raw: str = "absent"
@@ -41,7 +40,7 @@ class State:
 def states(workspace: Workspace, name: str) -> dict[str, State]:
     """Release -> state, for every release of data set `name` that is declared or has images here.
 
-    Reads names, stamps and footers, no images: whether a stamp is still true `fedshift verify` tells.
+    Reads names, stamps and footers, but no images; to check a stamp, run `fedshift verify`.
     """
     import pyarrow.parquet as pq
 

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
-from PIL.TiffImagePlugin import TiffImageFile  # these two Pillow loads late
+from PIL.TiffImagePlugin import TiffImageFile  # Pillow loads these two late
 from PIL.WebPImagePlugin import WebPImageFile
 
 from fedshift.common.errors import FedshiftError
@@ -26,12 +26,12 @@ from fedshift.data.lists import WORDS, lists_file, read_lists
 SUFFIXES = frozenset(
     {".bmp", ".gif", ".jfif", ".jpe", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 )
-# Whatever a file's name says, no other decoder of Pillow's is asked: EPS would start Ghostscript.
+# No other decoder of Pillow is used, whatever a file's name: EPS would start Ghostscript.
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", TiffImageFile.format, WebPImageFile.format)
 LITTER = re.compile(r"\..*|thumbs\.db|desktop\.ini|__macosx", re.IGNORECASE | re.DOTALL)  # hidden
-PIXELS = 80_000_000  # of an image: a small file may unpack to far more than memory holds
+PIXELS = 80_000_000  # of an image: a small file may unpack to more than the memory
 SIXTEEN_BIT = frozenset({"I", "F", "I;16", "I;16B", "I;16L", "I;16N"})
-CONTRAST = 16  # of 255: what differs by less is not seen
+CONTRAST = 16  # of 255: a smaller contrast is not visible
 SHOWN = 20
 DEPTH = 3  # folders around the tree in an archive
 
@@ -39,15 +39,15 @@ DEPTH = 3  # folders around the tree in an archive
 class ImageTree(Dataset):
     """Base of data sets that are folders of images.
 
-    A folder is known by its name without regard to case, spaces, hyphens and underscores. Hidden files,
-    Thumbs.db and anything outside the class folders that is no image (a README) are ignored; all else must
+    A folder is identified by its name without regard to case, spaces, hyphens and underscores. Hidden files,
+    Thumbs.db and files outside the class folders that are not images (a README) are ignored; all others must
     fit the tree.
 
-    spellings: further names of a folder (laptop -> laptop_computer)
-    levels: names of folders that may lie between a domain and its classes; the name of a split (train, val)
-        is the official split of the images below
-    passed_over: names of folders that may be there and hold nothing of this data set
-    every_class: every domain must hold every class
+    - spellings: other names of a folder (laptop -> laptop_computer)
+    - levels: names of folders that may be between a domain and its classes; the name of a split (train, val)
+      is the official split of the images below
+    - passed_over: names of folders to skip
+    - every_class: whether every domain must have every class
     """
 
     spellings: ClassVar[Mapping[str, str]] = {}
@@ -56,7 +56,7 @@ class ImageTree(Dataset):
     every_class: ClassVar[bool] = True
 
     def root(self, folder: Path) -> Path:
-        """The shallowest folder, at most three levels down, that holds a domain's folder."""
+        """The shallowest folder, at most three levels down, that contains a domain's folder."""
         if not self.domains:
             return folder
         for depth in range(DEPTH + 1):
@@ -75,7 +75,7 @@ class ImageTree(Dataset):
         return self._paths(raw, self._look(raw)[0])
 
     def _paths(self, raw: Path, files: Iterable[str]) -> list[str]:
-        """Those of `files` that belong to the release, in canonical order."""
+        """The paths among `files` that belong to the release, in canonical order."""
         domains, classes = self.domains_and_classes(raw)
         places = [{name: place for place, name in enumerate(names)} for names in (domains, classes)]
         listed = self._listed(raw) if self.facts(raw).listed_only else None
@@ -94,10 +94,10 @@ class ImageTree(Dataset):
         return read_image(self._locate(raw, path))
 
     def index(self, raw: Path) -> pd.DataFrame:
-        """As `Dataset.index`; `split` is of folders or lists, `group` numbers sets of byte-identical files.
+        """As `Dataset.index`; `split` is from folders or lists, `group` numbers sets of byte-identical files.
 
-        Raises FedshiftError for a missing or empty class folder, an unexpected folder, a file that is empty
-        or no image, and for lists that are absent or name absent images.
+        Raises FedshiftError for a missing or empty class folder, an unexpected folder, and a file that is
+        empty or not an image. It also raises it for lists that are absent or name absent images.
         """
         files, problems = self._look(raw)
         listed, paths = self._listed(raw), self._paths(raw, files)
@@ -124,7 +124,7 @@ class ImageTree(Dataset):
     def _missing(
         self, raw: Path, files: Mapping[str, Path], paths: Iterable[str], listed: Iterable[str]
     ) -> list[str]:
-        """Lines that name domains and classes without an image, and files of a release that are not there."""
+        """Lines that name domains and classes without an image, and missing files of a release."""
         domains, classes = self.domains_and_classes(raw)
         cells = {tuple(path.split("/")[:2]) for path in paths}
         absent, broken = list[str](), left_out(raw).broken
@@ -142,7 +142,9 @@ class ImageTree(Dataset):
         return [*(f"no images in {name}" for name in lacking), *absent]
 
     def _look(self, raw: Path) -> tuple[dict[str, Path], list[str]]:
-        """Images, `domain/class/[split/]file` -> path; and a line for each path that does not belong."""
+        """Images, `domain/class/[split/]file` -> path; and a line for each path that does not belong to the
+        tree.
+        """
         if not raw.is_dir():
             raise missing_tree(self, raw, raw.name)
         domains, classes = self.domains_and_classes(raw)
@@ -187,7 +189,7 @@ class ImageTree(Dataset):
         return files, problems
 
     def _inside(self, domain: Path) -> Iterator[tuple[str, Path]]:
-        """What should be a class folder of a domain, with its official split (or "") before it."""
+        """The paths that should be class folders of a domain, each after its official split or ""."""
         for path in within(domain):
             if path.name in self.levels and path.is_dir():
                 yield from ((path.name if path.name in WORDS else "", inner) for inner in within(path))
@@ -203,7 +205,7 @@ class ImageTree(Dataset):
         return next((place for place in places if place.is_file()), home / label / file)
 
     def _child(self, folder: Path, name: str) -> Path:
-        """The folder in `folder` that is known as `name`."""
+        """The folder in `folder` that is identified by `name`."""
         if (folder / name).is_dir() or not folder.is_dir():
             return folder / name
         return next((path for path in within(folder) if self._name(path) == name), folder / name)
@@ -218,8 +220,9 @@ class ImageTree(Dataset):
 
 
 def read_image(path: Path) -> Image.Image:
-    """The upright image of a file, mode RGB, in its own size. Raises OSError or ValueError with the reason
-    where it cannot be read.
+    """The upright image of a file, mode RGB, in its own size.
+
+    Raises OSError or ValueError with the reason if it cannot be read.
     """
     with Image.open(path, formats=FORMATS) as file:
         if file.width * file.height > PIXELS:
@@ -231,8 +234,9 @@ def read_image(path: Path) -> Image.Image:
 
 
 def eight_bit(values: NDArray[Any]) -> NDArray[np.uint8]:
-    """Grey values [h, w] of more than 8 bits as uint8: the darkest of the image is 0, the brightest 255. An
-    image of one value is black. Raises ValueError for values that are not finite.
+    """Scale grey values [h, w] of more than 8 bits to uint8: the image's darkest is 0, its brightest 255.
+
+    An image of one value is black. Raises ValueError for values that are not finite.
     """
     low, high = float(values.min()), float(values.max())
     if not (math.isfinite(low) and math.isfinite(high)):
@@ -242,7 +246,7 @@ def eight_bit(values: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def _opaque(image: Image.Image) -> Image.Image:
-    """The image in RGB; what is transparent lies on white, or on black where nothing shows on white."""
+    """The image in RGB; transparent pixels become white, or black if nothing can be seen on white."""
     if not image.has_transparency_data:
         return image.convert("RGB")
     layer = image.convert("RGBA")
@@ -259,7 +263,7 @@ def _contrast(image: Image.Image) -> int:
 
 
 def within(folder: Path) -> list[Path]:
-    """What a user sees in `folder`, sorted; nothing if it is a file."""
+    """Visible content of `folder`, sorted; empty if it is a file."""
     if not folder.is_dir():
         return []
     return sorted(path for path in folder.iterdir() if not LITTER.fullmatch(path.name))
@@ -289,19 +293,21 @@ def _duplicates(files: Mapping[str, Path]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """ignored: patterns of a path in the tree, or of a file's name (`*.txt`, `day/*/small_*`)
-    broken: path `domain/class/file` -> why it cannot be read
+    """Files left out of a tree.
+
+    - ignored: patterns of a path in the tree, or of a file's name (`*.txt`, `day/*/small_*`)
+    - broken: path `domain/class/file` -> why it cannot be read
     """
 
     ignored: tuple[str, ...] = ()
     broken: Mapping[str, str] = field(default_factory=dict)
 
     def ignores(self, path: PurePath) -> bool:
-        """Whether a pattern names the path, relative to the tree."""
+        """Whether a pattern matches the path, relative to the tree."""
         return any(fnmatchcase(str(path), glob) or fnmatchcase(path.name, glob) for glob in self.ignored)
 
     def write(self, raw: Path) -> None:
-        """Note it beside the tree; nothing left out is no file."""
+        """Write the note next to the tree, or delete it if nothing is left out."""
         if self.ignored or self.broken:
             write_json(_file(raw), {"ignored": list(self.ignored), "broken": dict(self.broken)})
         else:
@@ -309,7 +315,7 @@ class LeftOut:
 
 
 def left_out(raw: Path) -> LeftOut:
-    """What is left out of the tree at `raw`. Raises FedshiftError where the file that says so is torn."""
+    """The files left out of the tree at `raw`. Raises FedshiftError if the note is damaged."""
     known = read_json(_file(raw), "Give --ignore and --skip-broken again.") or {}
     return LeftOut(tuple(known.get("ignored", ())), dict(known.get("broken", {})))
 

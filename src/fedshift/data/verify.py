@@ -1,4 +1,4 @@
-"""Verify: compare a raw tree with its manifest and with what was published; count what it holds twice."""
+"""Verify: compare a raw tree with its manifest and with published facts; count its duplicates."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
@@ -27,9 +27,9 @@ SPLITS = frozenset(
 def verify(workspace: Workspace, name: str, release: str = "original") -> Path:
     """Compare every file with the manifest; return the stamp data/raw/<dataset>/<release>.verified.json.
 
-    The stamp holds counts and byte-identical files; a picture of the counts lies beside it. Where the
-    manifest is the user's own, the published names or counts must hold too, unless it was written with
-    `accept`. Raises FedshiftError that names what is missing, surplus or corrupt; no stamp is left then.
+    The stamp contains counts and byte-identical files; a plot of the counts is next to it. If the manifest is
+    the user's own, the published names or counts must also match, unless it was written with `accept`. Raises
+    FedshiftError that names missing, surplus and corrupt files; there is no stamp then.
     """
     dataset: Dataset = get("datasets", name)()
     raw = workspace.raw(name, release)
@@ -71,9 +71,9 @@ def verified(workspace: Workspace, name: str, release: str) -> Path:
 
 
 def stamped(workspace: Workspace, name: str, release: str) -> dict[str, Any] | None:
-    """The manifest by which the tree was verified last; None where it never was, or the manifest has changed.
+    """The manifest by which the tree was verified last; None if it never was, or the manifest has changed.
 
-    Raises FedshiftError where there is no manifest.
+    Raises FedshiftError if there is no manifest.
     """
     stamp, present = stamp_path(workspace, name, release), manifest(workspace, name, release)
     return present if (read_whole(stamp) or {}).get("hash") == present["hash"] else None
@@ -85,13 +85,15 @@ def entries(raw: Path) -> list[Path]:
 
 
 def as_listed(workspace: Workspace, name: str, release: str) -> None:
-    """Compare names and sizes of the user's own tree with its manifest; FedshiftError where they differ."""
+    """Compare names and sizes of the user's own tree with its manifest. Raises FedshiftError if they
+    differ.
+    """
     dataset: Dataset = get("datasets", name)()
     if dataset.release(release).manifest is not None:
         return
     raw, declared = workspace.raw(name, release), manifest(workspace, name, release)
     was = {path: size for path, (size, _) in _listed(declared).items()}
-    # An image that is not a file of its own has the listed size.
+    # An image that is not a separate file has the listed size.
     now = {
         path: (raw / path).stat().st_size if (raw / path).is_file() else was.get(path)
         for path in dataset.paths(raw)
@@ -108,13 +110,13 @@ def _take_as_is(name: str, release: str) -> str:
 
 
 def stamp_path(workspace: Workspace, name: str, release: str) -> Path:
-    """Where the proof of a verified tree lies: beside it, so that a linked tree stays untouched."""
+    """Path of the stamp of a verified tree: next to the tree, so that a linked tree does not change."""
     raw = workspace.raw(name, release)
     return raw.with_name(f"{raw.name}.verified.json")
 
 
 def manifest_path(workspace: Workspace, name: str, release: str) -> Path:
-    """reference/datasets/<file> of the project; beside the tree where the release is the user's own."""
+    """reference/datasets/<file> of the project; next to the tree if the release is the user's own."""
     file = get("datasets", name)().release(release).manifest
     raw = workspace.raw(name, release)
     return workspace.reference / "datasets" / file if file else raw.with_name(f"{raw.name}.manifest.json")
@@ -123,7 +125,7 @@ def manifest_path(workspace: Workspace, name: str, release: str) -> Path:
 def manifest(workspace: Workspace, name: str, release: str) -> dict[str, Any]:
     """dataset, release, files, bytes, hash, counts {domain: {class: n}}, list (path of the table of files).
 
-    A workspace outside the project uses the project's own manifests.
+    A workspace outside the project uses the project's manifests.
     """
     own = manifest_path(workspace, name, release)
     path = own if own.exists() else CHECKOUT / "reference" / "datasets" / own.name
@@ -134,9 +136,9 @@ def manifest(workspace: Workspace, name: str, release: str) -> dict[str, Any]:
 
 
 def write_manifest(workspace: Workspace, name: str, release: str = "original", accept: bool = False) -> Path:
-    """Write the manifest and its table of files (path, size, sha256) from the tree as it is now.
+    """Write the manifest and its table of files (path, size, sha256) from the current tree.
 
-    `accept`: the tree is right though its published counts differ.
+    `accept`: accept the tree although its published counts differ.
     """
     dataset: Dataset = get("datasets", name)()
     raw = workspace.raw(name, release)
@@ -156,8 +158,9 @@ def write_manifest(workspace: Workspace, name: str, release: str = "original", a
 
 
 def count_lines(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """A line for each domain of a manifest's `counts`: its images by class, in short where there are many;
-    then a warning for domains, and one for classes, that are named like splits.
+    """A line for each domain of a manifest's `counts`: its images by class, or a summary of many classes.
+
+    A warning follows if domains, or classes, are named like splits.
     """
     lines = []
     for domain, by_class in counts.items():
@@ -198,7 +201,7 @@ def differences(wanted: Mapping[str, Any], actual: Mapping[str, Any]) -> list[st
 
 
 def unpublished(dataset: Dataset, raw: Path, actual: Files) -> list[str]:
-    """Lines on how the tree differs from published names or, without such, from counts per domain."""
+    """Lines on how the tree differs from published names or, without these, from counts per domain."""
     facts = dataset.facts(raw)
     if facts.complete and facts.lists and not own_lists(raw).exists():
         return differences(dict.fromkeys(read_lists(REFERENCE / facts.lists)), dict.fromkeys(actual))
@@ -221,7 +224,7 @@ def tabulate(dataset: Dataset, raw: Path) -> Files:
 
 
 def tree_hash(files: Files, raw: Path) -> str:
-    """`hash` of a manifest: SHA-256 over lines `path sha256` by path, and over the user's lists if any."""
+    """`hash` of a manifest: SHA-256 over lines `path sha256` by path, and over the user's lists, if any."""
     content = sha256("".join(f"{path} {content}\n" for path, (_, content) in sorted(files.items())))
     own = own_lists(raw)
     return sha256(f"{content} {sha256_file(own)}") if own.exists() else content
@@ -230,8 +233,8 @@ def tree_hash(files: Files, raw: Path) -> str:
 def duplicates(files: Files) -> dict[str, Any]:
     """Byte-identical files: `groups`, `surplus` (all but one of each) and `files`, the paths of every group.
 
-    `domains`: groups whose files lie in several domains; `classes`: groups whose files lie in several
-    classes, so that their labels contradict each other.
+    `domains`: groups with files in several domains; `classes`: groups with files in several classes, whose
+    labels contradict each other.
     """
     by_content: dict[str, list[str]] = defaultdict(list)
     for path, (_, content) in files.items():

@@ -1,4 +1,4 @@
-"""Versions of raw trees: git holds <release>.dvc, a hash of every file; DVC holds the images."""
+"""Versions of raw trees: git tracks <release>.dvc, a hash of every file; DVC stores the images."""
 
 import importlib.util
 import subprocess
@@ -13,12 +13,12 @@ LINKS = {"cache": {"type": "hardlink,copy"}}
 
 
 def pointer(raw: Path) -> Path:
-    """The file that names a version of a raw tree."""
+    """Path of the DVC file that names a version of a raw tree."""
     return raw.with_name(f"{raw.name}.dvc")
 
 
 def obstacle(root: Path) -> tuple[str, str] | None:
-    """Why DVC does not work in a project, and how to change that; None where it works."""
+    """The reason why DVC does not work in a project, and a fix; None if it works."""
     if not importlib.util.find_spec("dvc"):
         return "DVC is not installed", "pip install -e '.[dvc]'"
     if not (root / ".dvc").is_dir():
@@ -36,9 +36,10 @@ def obstacle(root: Path) -> tuple[str, str] | None:
 def add(root: Path, raw: Path, made: bool) -> str:
     """Put a raw tree under DVC, and describe the result in one line.
 
-    made: this project has just made the tree, so that DVC's cache may share its files. Of a tree that was
-        there before, the cache gets a copy, and a version that differs from it stays.
-    Raises FedshiftError where DVC fails: the disk is full, or another DVC works here.
+    made: whether this project has just made the tree, so that DVC's cache may share its files
+
+    The cache gets a copy of an older tree, and a version that differs from it stays. Raises FedshiftError if
+    DVC fails because the disk is full, or another DVC works here.
     """
     from dvc.exceptions import DvcException
     from dvc.repo import Repo

@@ -1,1 +1,1 @@
-"""What is declared: experiment files and protocols, read, checked and expanded to the specs of runs."""
+"""Experiment files and protocols: read, checked, and expanded to the specs of runs."""

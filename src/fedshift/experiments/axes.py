@@ -1,4 +1,4 @@
-"""Axes: what an experiment varies, and the values of each as tables show them."""
+"""Axes: the settings that an experiment varies, with their values as tables show them."""
 
 import itertools
 from collections.abc import Mapping
@@ -11,13 +11,13 @@ from fedshift.common.registry import names
 from fedshift.experiments.protocols import Partial
 from fedshift.experiments.schema import HELD_OUT, Experiment
 
-NONE = "none"  # what tables show of a null: no held-out domain, an option that is off
+NONE = "none"  # in tables for null: no held-out domain, an option that is off
 STANDARD = {HELD_OUT: "target", "seed": "seed"}  # axes that tables treat on their own, by key
 
 
 @dataclass(frozen=True)
 class Axis:
-    """What an experiment varies."""
+    """A setting that an experiment varies."""
 
     name: str  # what its file and tables call it
     key: str  # dotted key of the setting
@@ -28,8 +28,8 @@ class Axis:
 def axes(declared: Mapping[str, tuple[str, list[Any]]], where: str) -> list[Axis]:
     """The axes of an experiment, from name -> key and values.
 
-    Raises FedshiftError for an axis without values, with a value twice, that sets what another axis sets, or
-    that names target or seed anew.
+    Raises FedshiftError for an axis without values or with a value twice, and for two axes that set the same
+    setting. An axis of the target or the seed must have that name.
     """
     for name, (key, values) in declared.items():
         if not values:
@@ -61,7 +61,7 @@ def _columns(name: str, values: list[Any]) -> list[dict[str, Any]]:
 
 
 def _text(value: Any) -> str:
-    """Text as it is, null as NONE, and all else as JSON."""
+    """A value as text: strings unchanged, null as NONE, all others as JSON."""
     return value if isinstance(value, str) else NONE if value is None else canonical_json(value)
 
 
@@ -78,6 +78,6 @@ def method_of(label: str, own: Partial, common: Partial) -> str:
 
 
 def setting(partial: Partial, block: str, key: str, default: str) -> str:
-    """A word of a part of a run's specification; `default` where it is not there."""
-    inner = partial.get(block)  # what is no mapping is refused with the rest of the run's spec
+    """The value of `block.key` in a partial specification, or `default` if it is not set."""
+    inner = partial.get(block)  # other types are rejected with the rest of the run's spec
     return str(inner.get(key, default)) if isinstance(inner, dict) else default

@@ -1,4 +1,4 @@
-"""Columns: what an entry of a table's `metrics` shows of each run, before seeds are averaged."""
+"""Columns of tables: the value of each run that an entry of `metrics` selects, before seeds are averaged."""
 
 import math
 from typing import Literal, NamedTuple, get_args
@@ -21,20 +21,30 @@ COSTS = {
     "seconds": "s",
     "memory": "MiB of memory",
 }  # name -> as tables head it; fedshift.analysis.costs computes them
-COUNTED = ("parameters", "state_dict", "macs", "macs_norm")  # of these, what a declaration tells
+COUNTED = ("parameters", "state_dict", "macs", "macs_norm")  # of these, costs that follow from a declaration
 REACHED = {"rounds_to": "rounds", "bytes_to": "MB", "seconds_to": "s"}  # until a quantity reaches a value
 RELATIVE = {"gain": "gain in", "ratio": "times in"}
-NUMBERS = ("spread", "range", "of", "apart")  # fedshift.analysis.clients says what they are
-OF_NAME = ("of", "apart")  # of these, what names a domain or an axis: "of=photo"
+NUMBERS = ("spread", "range", "of", "apart")  # defined in fedshift.analysis.clients
+OF_NAME = ("of", "apart")  # of these, those that need the name of a domain or an axis: "of=photo"
 PARTS = ("model", "block", "hypernetwork", "autoencoder")  # networks of a run whose layers tables show
 
 
 class Column(NamedTuple):
-    """kind and name: `cost` "up", `setting` "local.lr", `layer` "model.3", `rounds_to` "ood=60", `quantity`
-    "ece.ood", `recorded` "gradalign.of=photo", `leads` "accuracy" (percent of the clients on which a row is
-    the best of all rows), `evaluated` "distances.inter", a number of an evaluation; relative: to the row that
-    the table names in `against`; "gain": that row's value less this row's, "ratio": this row's over that
-    row's.
+    """A column of a table.
+
+    Kinds, with examples of names:
+
+    - quantity: "ece.ood"
+    - cost: "up"
+    - rounds_to: "ood=60"
+    - setting: "local.lr"
+    - layer: "model.3"
+    - recorded: "gradalign.of=photo"
+    - leads: "accuracy", percent of the clients on which a row is the best of all rows
+    - evaluated: "distances.inter", a number of an evaluation
+
+    A `relative` column compares with the row that the table names in `against`. "gain" is that row's value
+    minus this row's, "ratio" this row's value over that row's.
     """
 
     kind: Kind
@@ -43,21 +53,24 @@ class Column(NamedTuple):
 
     @property
     def declared(self) -> bool:
-        """Whether a run's declaration tells it, trained or not."""
+        """Whether its value follows from a run's declaration, without training."""
         return self.kind in ("setting", "layer") or (self.kind == "cost" and self.name in COUNTED)
 
     @property
     def threshold(self) -> tuple[str, float]:
-        """Of `rounds_to` and its like: the quantity, and the value that it has to reach."""
+        """The quantity and the value to reach, of `rounds_to`, `bytes_to` and `seconds_to`."""
         name, _, value = self.name.partition("=")
         return name, float(value)
 
 
 def column(text: str, where: object = "metrics") -> Column:
-    """`<quantity>`, `cost.<name>`, `setting.<dotted key>`, `layer.<part>.<number>`,
-    `rounds_to.<quantity>=<value>`, `recorded.<diagnostic>.<number>`, `leads.<metric>`,
-    `evaluated.<evaluation>.<name>`; `gain.` or `ratio.` before what runs measure. Raises FedshiftError at
-    `where` for anything else.
+    """Parse a column.
+
+    The forms are `<quantity>`, `cost.<name>`, `setting.<dotted key>`, `layer.<part>.<number>`,
+    `rounds_to.<quantity>=<value>`, `recorded.<diagnostic>.<number>`, `leads.<metric>` and
+    `evaluated.<evaluation>.<name>`. The prefix `gain.` or `ratio.` is possible for values that runs measure.
+
+    Raises FedshiftError at `where` for any other text.
     """
     first, _, rest = text.partition(".")
     if first in RELATIVE:
@@ -75,20 +88,20 @@ def column(text: str, where: object = "metrics") -> Column:
 
 
 def recorded_of(name: str) -> tuple[str, str, str]:
-    """The parts of "<diagnostic>.<number>" or "<diagnostic>.<number>=<name>", which may be ""."""
+    """Split "<diagnostic>.<number>" or "<diagnostic>.<number>=<name>" into its parts, "" for missing ones."""
     diagnostic, _, rest = name.partition(".")
     number, _, value = rest.partition("=")
     return diagnostic, number, value
 
 
 def recorded(texts: list[str]) -> list[str]:
-    """The quantities among columns, those behind others too, each once."""
+    """The quantities that columns use, including those of `rounds_to`; each once."""
     columns = (one for one in map(column, texts) if one.kind in ("quantity", *REACHED))
     return list(dict.fromkeys(one.threshold[0] if one.kind in REACHED else one.name for one in columns))
 
 
 def measured_on_clients(text: str) -> str:
-    """The metric whose values on the clients a column shows; "" where it shows none."""
+    """The metric whose values on the clients a column shows, or "" if it shows none."""
     own = column(text)
     if own.kind == "leads":
         return own.name
@@ -100,7 +113,7 @@ def measured_on_clients(text: str) -> str:
 
 
 def _check(found: Column, where: object) -> None:
-    """What stands behind the kind exists."""
+    """Raise FedshiftError if the column's name does not exist for its kind."""
     kind, name, _ = found
     if kind == "cost":
         check_known(where, "cost", name, COSTS)
@@ -145,14 +158,16 @@ DEFAULT = "accuracy"
 
 
 class Quantity(NamedTuple):
-    """A metric of fedshift.analysis.metrics, and one of AGGREGATIONS."""
+    """A metric of fedshift.analysis.metrics with one of AGGREGATIONS."""
 
     metric: str
     aggregation: str
 
 
 def quantity(text: str, where: object = "metrics") -> Quantity:
-    """`<metric>.<aggregation>`; an aggregation alone is of accuracy. Raises FedshiftError at `where`."""
+    """Parse `<metric>.<aggregation>`; an aggregation alone is of accuracy. Raises FedshiftError at
+    `where`.
+    """
     metric, _, aggregation = text.rpartition(".")
     parsed = Quantity(metric or DEFAULT, aggregation)
     check_known(where, "metric", parsed.metric, names("metrics"), "metrics")

@@ -1,6 +1,8 @@
-"""What a few words declare: a single run (`fedshift run METHOD`), which is the same run as the one that an
-experiment's file would declare so, and the experiment of `fedshift compare`, in which methods are trained
-alike on one data set, each domain held out once.
+"""Declarations from the command line: a single run (`fedshift run METHOD`), and the experiment of `fedshift
+compare`.
+
+A single run equals the run of an experiment file with the same settings. `fedshift compare` trains methods
+under equal conditions on one data set and holds out each domain once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,11 +42,13 @@ def spec_of(
     protocol: str = PROTOCOL,
     settings: Mapping[str, Any] | None = None,
 ) -> RunSpec:
-    """The resolved specification of the run that is declared so.
+    """The resolved specification of a single run.
 
-    target: the held-out domain, None for none; settings: dotted key -> value, over the protocol's and the
-    method's presets; `preset` names one of the method's
-    Raises FedshiftError for a name, a setting or a value that there is not.
+    - target: the held-out domain, None for none
+    - settings: dotted key -> value, over the protocol's and the method's presets; `preset` names one of the
+      method's
+
+    Raises FedshiftError for an unknown name, setting or value.
     """
     module("methods", method, "fedshift run")
     declared = {
@@ -64,8 +68,9 @@ def spec_of(
 
 
 def entry_of(rounds: int | None, settings: Mapping[str, Any]) -> Partial:
-    """Settings by dotted key, nested as below an experiment's `methods`. Raises FedshiftError for one that
-    has its own option, which would win over it without a word.
+    """Settings by dotted key, nested as below an experiment's `methods`.
+
+    Raises FedshiftError for a setting with its own option, which would silently override it.
     """
     own = {} if rounds is None else {"federation.rounds": rounds}
     for key in (OWN | own.keys()) & settings.keys():
@@ -75,8 +80,9 @@ def entry_of(rounds: int | None, settings: Mapping[str, Any]) -> Partial:
 
 
 def write(workspace: Workspace, name: str, declared: Partial) -> Path:
-    """Write experiments/<name>.yaml, over one that an earlier call wrote. Raises FedshiftError where it is
-    another experiment, or was edited.
+    """Write experiments/<name>.yaml, over a file that an earlier call wrote.
+
+    Raises FedshiftError if it is another experiment, or was edited.
     """
     path = workspace.experiments / f"{name}.yaml"
     if path.exists():
@@ -103,10 +109,13 @@ def declaration(
     rounds: int | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> Partial:
-    """What the experiment's file says. The raw images must be there: their folders name the domains.
+    """The content of the experiment's file. The raw images must exist, because their folders name the
+    domains.
 
-    methods: rows, as `rows` takes them; targets: the domains to hold out, all where None; seeds, rounds: the
-    protocol's where None
+    - methods: rows, as `rows` takes them
+    - targets: the domains to hold out, by default all
+    - seeds, rounds: by default the protocol's
+
     Raises FedshiftError for an unknown method or domain, and for images of a single domain.
     """
     raw = workspace.raw(data.dataset, data.release)
@@ -137,8 +146,9 @@ def declaration(
 
 
 def rows(workspace: Workspace, methods: Sequence[str]) -> dict[str, Partial | None]:
-    """Row -> what differs for it. "all": the rows of the table of all methods, and a plug-in's. Raises
-    FedshiftError for an unknown method.
+    """Row -> its settings. "all": the rows of the table of all methods, and those of plug-ins.
+
+    Raises FedshiftError for an unknown method.
     """
     known = dict(load(workspace, EVERYBODY).methods)
     has = {(value or {}).get("method", {}).get("name", row) for row, value in known.items()}

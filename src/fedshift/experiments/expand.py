@@ -1,11 +1,18 @@
-"""Expands an experiment, one published table or figure, to the runs that it needs.
+"""Expand an experiment, one published table or figure, to its runs.
 
-A run's spec is merged from, in this order: the protocol (reference/protocols/<name>.yaml: its `spec`, what
-it has for the data set, the preset that the experiment names), the experiment's `spec`, what
-reference/presets/<method>.yaml has for this protocol and data set, the preset that the method's entry names
-("preset: released"), the rest of that entry, what the experiment's tuning chose, and the values of the axes.
-Data set and method are each run's own, whichever of these sets them, so one file may hold several data sets;
-`target: all` are the domains of the run's own.
+A run's spec is merged from these parts, in this order:
+
+- the protocol, reference/protocols/<name>.yaml: its `spec`, its settings for the data set, and the preset
+  that the experiment names
+- the experiment's `spec`
+- the settings of reference/presets/<method>.yaml for this protocol and data set
+- the preset that the method's entry names ("preset: released")
+- the rest of that entry
+- the choice of the experiment's tuning
+- the values of the axes
+
+Data set and method are each run's own, whichever part sets them, so one file may have several data sets.
+`target: all` means the domains of the run's data set.
 """
 
 import functools
@@ -43,11 +50,11 @@ class Cell:
 def expand(
     workspace: Workspace, experiment: Experiment, choice: Choice | None = None, built: bool = True
 ) -> list[Cell]:
-    """All runs of an experiment, in the order of its file, then those that are adapted once more.
+    """All runs of an experiment, in the order of its file, followed by the adapted runs.
 
-    choice: what its tuning chose; without, a tuned experiment has the values that its runs would have untuned
-        (which cost as much, and must not be trained for it).
-    built: as `resolve` has it
+    - choice: what its tuning chose; without it, a tuned experiment has the values of untuned runs, which cost
+      the same but must not be trained
+    - built: as in `resolve`
 
     Raises FedshiftError for a name in the file that does not exist, and for a run that cannot be built.
     """
@@ -65,13 +72,14 @@ def expand(
 
 
 def planned(workspace: Workspace, experiment: Experiment, built: bool = True) -> list[Cell]:
-    """The runs that are trained for an experiment. Raises FedshiftError where its search has not chosen."""
+    """The runs that are trained for an experiment. Raises FedshiftError if its tuning has not been chosen."""
     choice = read_choice(workspace, experiment.name) if experiment.tune else None
     return expand(workspace, experiment, choice, built)
 
 
 def evaluations(workspace: Workspace, experiment: Experiment) -> dict[str, Task]:
-    """What is computed of all runs of an experiment, by the name of its files, in the round that tables show.
+    """The evaluations of all runs of an experiment, by the name of their files, at the round that tables
+    show.
 
     Raises FedshiftError for an unknown name or parameter, and for a column with the name of an axis.
     """
@@ -89,7 +97,7 @@ def evaluations(workspace: Workspace, experiment: Experiment) -> dict[str, Task]
 def _adapted(
     workspace: Workspace, experiment: Experiment, cells: list[Cell], tasks: dict[str, Task]
 ) -> Iterator[Cell]:
-    """The adapted runs, from the round that tables show; tasks: the evaluations of the same runs."""
+    """The adapted runs, at the round that tables show; tasks: the evaluations of the same runs."""
     where, selection = experiment.file, protocol(workspace, experiment.protocol).select
     for name, table in experiment.tables.items():
         if experiment.adapt and set(table.select) - {selection}:
@@ -122,17 +130,19 @@ def cells_of(
     *,
     built: bool = True,
 ) -> Iterator[Cell]:
-    """The cells of an experiment that are `wanted`, rows by the points on its axes, each resolved when it is
-    asked for. Adapted runs are left out; tables, claims and evaluations of the file are not checked.
+    """The cells of an experiment that are `wanted`, row by row, each resolved on request.
 
-    choice: as `expand` has it
-    wanted: is asked of a spec before it is resolved; data set, method, target and seed are then the run's
+    Adapted runs are left out; tables, claims and evaluations of the file are not checked.
+
+    - choice: as in `expand`
+    - wanted: a filter for specs before they are resolved; their data set, method, target and seed are already
+      the run's
     """
     known, order = protocol(workspace, experiment.protocol), lineage(workspace, experiment.protocol)
 
     @functools.cache
     def settled(dataset: str, method: str, variant: str) -> Partial:
-        """What a run has before its method's entry: the settings of protocol, experiment and presets."""
+        """The settings of a run before its method's entry: those of protocol, experiment and presets."""
         return merge(
             known.settings(dataset, experiment.preset, experiment.file),
             experiment.spec,
@@ -157,7 +167,7 @@ def cells_of(
 
 
 def places(workspace: Workspace, experiment: Experiment) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The row and the axis values of each cell that `expand` gives; no spec is resolved."""
+    """The row and the axis values of each cell of `expand`, without resolving specs."""
     trained = [(label, columns) for label, columns, *_ in _points_of(workspace, experiment)]
     yield from trained
     for label, row in experiment.adapt.items():
@@ -167,7 +177,7 @@ def places(workspace: Workspace, experiment: Experiment) -> Iterator[tuple[str, 
 def _points_of(
     workspace: Workspace, experiment: Experiment
 ) -> Iterator[tuple[str, dict[str, Any], Partial, str, str]]:
-    """Row, values on the axes as tables show them and by dotted key, data set and method of each run."""
+    """Row, axis values as tables show them and by dotted key, data set and method of each run."""
     where, known = experiment.file, protocol(workspace, experiment.protocol)
     values = {name: (axis.key, _values(name, experiment, known)) for name, axis in experiment.axes.items()}
     varied = axes(values, where)
@@ -188,7 +198,7 @@ def _points_of(
 
 
 def _points(varied: list[Axis], allowed: dict[str, list[Any]]) -> Iterator[tuple[dict[str, Any], Partial]]:
-    """Each combination of values on the axes that `allowed` (`only`) leaves: as shown, and by dotted key."""
+    """Each combination of axis values that `allowed` (`only`) leaves: as shown, and by dotted key."""
     for point in itertools.product(*(zip(axis.values, axis.columns, strict=True) for axis in varied)):
         by_name = {axis.name: value for axis, (value, _) in zip(varied, point, strict=True)}
         if all(by_name[name] in wanted for name, wanted in allowed.items()):
@@ -197,14 +207,14 @@ def _points(varied: list[Axis], allowed: dict[str, list[Any]]) -> Iterator[tuple
 
 
 def _subject(common: Partial, experiment: Experiment, label: str, overrides: Partial) -> tuple[str, str]:
-    """The data set and the method of a run, whatever sets them; common: the settings of all runs."""
+    """The data set and the method of a run, from its own settings or the `common` ones of all runs."""
     own = merge(entry(experiment, label)[1], nested(overrides))
     dataset = setting(own, "data", "dataset", setting(common, "data", "dataset", ""))
     return dataset, method_of(label, own, common)
 
 
 def _values(name: str, experiment: Experiment, known: Protocol) -> list[Any]:
-    """The values of an axis. `target: all` are the domains of all data sets of the experiment."""
+    """The values of an axis. `target: all` means the domains of all data sets of the experiment."""
     axis, where = experiment.axes[name], experiment.file
     if axis.values != "all":
         return axis.values
@@ -226,7 +236,7 @@ def _values(name: str, experiment: Experiment, known: Protocol) -> list[Any]:
 
 
 def _domains(dataset: str, where: str, release: str = "original") -> tuple[str, ...]:
-    """The domains of a data set. Raises FedshiftError at `where` where only the images name them."""
+    """The domains of a data set. Raises FedshiftError at `where` if they are only known from the images."""
     domains: tuple[str, ...] = get("datasets", dataset, f"{where}: data.dataset").domains
     if not domains:
         what = f"'all' requests the domains of '{dataset}', which only its images tell"

@@ -1,4 +1,4 @@
-"""Reads experiment files, by name."""
+"""Load experiment files by name."""
 
 import re
 from pathlib import Path, PurePosixPath
@@ -12,7 +12,7 @@ from fedshift.spec import closed
 from fedshift.storage.workspace import TUNING, Workspace
 
 NAMED = re.compile(r"\w+([ .+-]+\w+)*(/\w+([ .+-]+\w+)*)*")
-# Of what lies beside an experiment's metrics.
+# Of files next to an experiment's metrics.
 ENDINGS = (TUNING, ".runs", ".statistics", ".evaluated", ".collected")
 
 
@@ -23,8 +23,9 @@ def available(workspace: Workspace) -> list[str]:
 
 
 def load(workspace: Workspace, name: str) -> Experiment:
-    """Read experiments/<name>.yaml; `<name>.tuning` is its tuning. Raises FedshiftError that names the file,
-    the key and the nearest valid name.
+    """Read experiments/<name>.yaml; `<name>.tuning` is its tuning.
+
+    Raises FedshiftError that names the file, the key and the nearest valid name.
     """
     if has(workspace.experiments, name):
         _check_name(workspace.experiments, name)
@@ -46,7 +47,7 @@ def load(workspace: Workspace, name: str) -> Experiment:
 
 
 def _check_name(folder: Path, name: str) -> None:
-    """Raise FedshiftError where results of an experiment of this name would be taken for others."""
+    """Raise FedshiftError for a name whose results could be confused with others."""
     where, cure = f"experiments/{name}.yaml", "Rename the file."
     if not NAMED.fullmatch(name):
         cure = "Rename the file: letters, digits, blanks and _ - + . between them."
@@ -63,7 +64,7 @@ def _check_name(folder: Path, name: str) -> None:
 
 
 def unknown_experiment(workspace: Workspace, name: str) -> FedshiftError:
-    """The error for a name that no experiment has; a path of its file may be meant."""
+    """The error for an unknown experiment, with a hint if the name is the path of its file."""
     known, stem = available(workspace), name.removesuffix(".yaml").removeprefix("experiments/")
     if stem != name and stem in known:
         return FedshiftError(workspace.experiments, f"unknown experiment '{name}'", f"Its name is '{stem}'.")

@@ -1,4 +1,4 @@
-"""Claims of the papers (reference/claims.csv): what each compares, and which rows of an experiment."""
+"""Claims of the papers (reference/claims.csv): their sides, and the rows of an experiment for these."""
 
 import functools
 import re
@@ -15,14 +15,15 @@ NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")  # on a side of a claim
 ITEM = re.compile(r"item (\w+):(.*)")
 SETTING = re.compile(r"(.*) \[(.*)\]")
 DOMAINS = (1, 2, 3)  # hFedF's numbers of domains per client
-ITEMS = {"prose A.1.2": "5"}  # what is no table's name -> the table that it speaks of
+ITEMS = {"prose A.1.2": "5"}  # items that are not a table's name -> their table
 Index = dict[tuple[str, str, str, str, str], dict[str, str]]
 Cell = TypeVar("Cell")
 
 
 class Sum(NamedTuple, Generic[Cell]):
-    """A side of a claim: cells with their factors, and a constant. A cell is a row_uid of
-    reference/published.csv, or what an experiment compares.
+    """A side of a claim: cells with their factors, and a constant.
+
+    A cell is a row_uid of reference/published.csv, or a row of an experiment.
     """
 
     terms: tuple[tuple[float, Cell], ...]
@@ -45,11 +46,13 @@ def paper_claim(workspace: Workspace, name: str, where: str) -> dict[str, str]:
 def compared(
     row: dict[str, str], experiment: Experiment, claim: Claim, where: str
 ) -> tuple[list[Compared], list[Compared | float]]:
-    """The experiment's rows that a claim (a row of reference/claims.csv) compares, with metric, rounds and
-    values of the claim: those on its left, then those on its right, which may be numbers.
+    """The rows of an experiment that a claim compares: those on its left, and those on its right, or numbers.
 
-    Raises FedshiftError where a printed name is no row of the experiment, or `rows` has a name that the
-    claim or the experiment has not.
+    Each side has the metric, rounds and axis values of the claim. Raises FedshiftError if a name in the claim
+    is not a row of the experiment. The same holds for a name in `rows` that is unknown to the claim or the
+    experiment.
+
+    row: the claim's row of reference/claims.csv
     """
     printed = [row["left"], *names(row["right"])]
     for name in claim.rows:
@@ -68,7 +71,7 @@ def compared(
 
 
 def _complete(chosen: str | Compared, claim: Claim, experiment: Experiment, where: str) -> Compared:
-    """A side with what the claim says for all of them."""
+    """Complete a side with the settings of its claim."""
     side = Compared(row=chosen) if isinstance(chosen, str) else chosen
     for row in [] if side.experiment else [side.row, *side.range, *side.peak]:
         check_known(where, "row of this experiment", row, experiment.rows)
@@ -85,13 +88,13 @@ def _complete(chosen: str | Compared, claim: Claim, experiment: Experiment, wher
 
 
 def names(right: str) -> list[str]:
-    """The methods on the right of a claim: of "max(a|b)" and "min(a|b)" each."""
+    """The methods on the right of a claim: each one in "max(a|b)" and "min(a|b)"."""
     inner = re.fullmatch(r"(?:max|min)\((.*)\)", right)
     return inner[1].split("|") if inner else [right]
 
 
 def _row(printed: str, experiment: Experiment, where: str) -> str:
-    """The experiment's name of a method that the paper prints."""
+    """The experiment's row for a method's name in the paper."""
 
     def plain(name: str) -> str:
         return "".join(filter(str.isalnum, name)).casefold()
@@ -104,13 +107,17 @@ def _row(printed: str, experiment: Experiment, where: str) -> str:
 
 
 def sides(workspace: Workspace, row: Mapping[str, str]) -> list[Sum[str]]:
-    """The left side of a claim, then each on its right, as sums of published numbers; none where the paper
-    publishes no number for one of them.
+    """The sides of a claim, left first, as sums of published numbers; empty if a number is not published.
 
-    Names and columns are those of the table that the claim's `item` names, except "item 2b:FedAvg" (the row
-    of another table), "FedRD [E=5]" (of another setting), "hFedF@d=1 ood" (another column), "mean over d of
-    id" (of the columns d=1, d=2 and d=3), "rel id" of a row (by how much hFedF's mean over d is above the
-    row's, Table 5), "+1.3" (a number in the claim itself), and what reference/claims.yaml spells out.
+    Names and columns are those of the table in the claim's `item`, except these forms:
+
+    - "item 2b:FedAvg": a row of another table
+    - "FedRD [E=5]": a row of another setting
+    - "hFedF@d=1 ood": another column
+    - "mean over d of id": mean of the columns d=1, d=2 and d=3
+    - "rel id" of a row: how much hFedF's mean over d is above the row's (Table 5)
+    - "+1.3": a number in the claim itself
+    - sides that reference/claims.yaml defines
     """
     index = _index(workspace)
     spelled = read(workspace.reference / "claims.yaml").get("sides", {}).get(row["id"], {})
@@ -138,7 +145,7 @@ def _index(workspace: Workspace) -> Index:
 
 
 def _side(index: Index, row: Mapping[str, str], name: str) -> Sum[str] | None:
-    """A side of a claim, in the words of the reference, as printed numbers; None where one is not printed."""
+    """A side of a claim as published numbers; None if one of them is not published."""
     if NUMBER.fullmatch(name):
         return Sum((), float(name))
     in_table = ITEM.fullmatch(name)
@@ -154,7 +161,7 @@ def _side(index: Index, row: Mapping[str, str], name: str) -> Sum[str] | None:
 
 
 def _columns(method: str, column: str) -> list[tuple[float, tuple[str, str]]]:
-    """What a column is the sum of: factors with row and printed column."""
+    """The terms whose sum is a column: factors with row and published column."""
     if mean := re.fullmatch(r"mean over d of (\w+)", column):
         return [(1 / len(DOMAINS), (method, f"d={d} {mean[1]}")) for d in DOMAINS]
     if gain := re.fullmatch(r"rel (\w+)", column):

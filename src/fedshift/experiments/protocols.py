@@ -1,5 +1,5 @@
-"""What the files below reference/ hold, and how they are read by name: protocols, how a paper trains and
-reports, and presets, a method's tuned values.
+"""Files below reference/, read by name: protocols (how a paper trains and reports) and presets (a method's
+tuned values).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from fedshift.storage.workspace import Workspace
 
 Partial = dict[str, Any]
 Rule = Literal["last", "last_third", "best_first", "best_later", "oracle", "held_out"]
-DIGITS = 2  # significant digits of a value that is drawn from a range: short to read, and the same everywhere
+DIGITS = 2  # significant digits of a value sampled from a range: short, and the same on every machine
 
 
 class Space(Closed):
-    """The values that a search tries of one setting: a list, or a range from which it draws."""
+    """The values that a search tries for one setting: a list, or a range to sample from."""
 
     values: list[Any] = Field([], description="The values; `[0.1, 0.01]` alone is short for this.")
     low: float | None = Field(None, description="The least value of a range.")
@@ -52,7 +52,7 @@ class Space(Closed):
         return isinstance(value, int | float) and self.low <= value <= self.high
 
     def at(self, number: float) -> Any:
-        """The value at a number in [0, 1): of a range rounded to DIGITS significant digits."""
+        """The value at a number in [0, 1); values of a range are rounded to DIGITS significant digits."""
         if self.low is None or self.high is None:
             return self.values[math.floor(number * len(self.values))]
         if self.scale == "log":
@@ -68,9 +68,9 @@ class Space(Closed):
 
 
 class Evidence(Closed):
-    """What a paper's text and its released code say about a setting, and why ours is another.
+    """A setting in a paper's text and in its released code, and the reason if ours differs.
 
-    Each of paper, code and why may be a mapping of data sets, "*" any other.
+    Each of paper, code and why may be a mapping of data sets, with "*" for any other.
     """
 
     paper: Any = Field(
@@ -138,9 +138,7 @@ class Protocol(Closed):
 
 
 class Preset(BaseModel):
-    """A method's tuned settings: below the name of each protocol, by data set ("*" for all), a part of a
-    run's specification.
-    """
+    """A method's tuned settings: protocol -> data set ("*" for all) -> a part of a run's specification."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
     __pydantic_extra__: dict[str, dict[str, Partial]]
@@ -163,8 +161,9 @@ class Preset(BaseModel):
         return self.model_extra or {}
 
     def settings(self, lineage: Iterable[str], dataset: str, preset: str, where: object) -> Partial:
-        """The partial RunSpec under protocols, the base first, on a data set; raises FedshiftError at
-        `where` for an unknown preset.
+        """The partial RunSpec under protocols, the base first, on a data set.
+
+        Raises FedshiftError at `where` for an unknown preset.
         """
         presets = {"default": {}, **self.presets}
         check_known(where, "preset", preset, presets)
@@ -172,7 +171,7 @@ class Preset(BaseModel):
         return merge(*(part.get(place, {}) for part in parts for place in ("*", dataset)))
 
     def searched(self, lineage: Iterable[str]) -> dict[str, Space]:
-        """What is searched for this method under protocols, the base first; "*" where none is named."""
+        """Search spaces of this method under protocols, the base first; those of "*" if none is named."""
         named = [self.grid[name] for name in lineage if name in self.grid] or [self.grid.get("*", {})]
         return {key: space for part in named for key, space in part.items()}
 
@@ -197,7 +196,9 @@ def nested(values: Mapping[str, Any]) -> Partial:
 
 
 def has(folder: Path, name: str) -> bool:
-    """Whether a folder has <name>.yaml, asked without a listing: files are read for every printed number."""
+    """Whether a folder has <name>.yaml, without listing the folder, because this is called for every
+    published number.
+    """
     inside = Path(name).as_posix() == name and not {"..", "/"} & {*Path(name).parts}
     return inside and (folder / f"{name}.yaml").is_file()
 
@@ -227,18 +228,20 @@ def protocol(workspace: Workspace, name: str) -> Protocol:
 
 
 def searched(workspace: Workspace, name: str, method: str) -> dict[str, Space]:
-    """What is searched for a method under a protocol: dotted key -> values."""
+    """Search spaces of a method under a protocol: dotted key -> values."""
     of_method = preset(workspace, method).searched(lineage(workspace, name))
     return {**protocol(workspace, name).grid, **of_method}
 
 
 def printed_grid(workspace: Workspace, name: str, method: str) -> dict[str, Space]:
-    """`searched`, as far as a paper says that it searched so, without guesses."""
+    """`searched` without guesses: the search spaces that a paper reports."""
     return {key: space for key, space in searched(workspace, name, method).items() if not space.guess}
 
 
 def preset(workspace: Workspace, method: str) -> Preset:
-    """Read reference/presets/<method>.yaml, empty where there is none. Raises FedshiftError for its names."""
+    """Read reference/presets/<method>.yaml; empty if there is none. Raises FedshiftError for unknown names
+    in it.
+    """
     path = workspace.reference / "presets" / f"{method}.yaml"
     where = path.relative_to(workspace.root).as_posix()
     loaded = closed(Preset, read(path), where) if path.exists() else Preset()

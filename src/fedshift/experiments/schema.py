@@ -1,4 +1,4 @@
-"""What an experiment's file may hold: closed, so that a misspelled key is an error."""
+"""Schema of experiment files; closed, so a misspelled key is an error."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from fedshift.spec import Closed
 SELECTED = "selected"  # of a claim: the round that tables show
 ROUNDS = r"selected|mean|fluctuation|round \d+"
 COST_MARGIN = 0.1  # the share of a cost within which "~" calls two equal
-METRIC = "metric"  # among the columns of a table: where its metrics stand
-NAME = re.compile(r"[^./\\\x00-\x1f][^/\\\x00-\x1f]*")  # of what files are named by
-FIELD = re.compile(r"\{([^{}]*)\}")  # what a template of `published` has filled in
-LAYER = "layer"  # the field of a template that is a printed layer
+METRIC = "metric"  # among the columns of a table: the place of its metrics
+NAME = re.compile(r"[^./\\\x00-\x1f][^/\\\x00-\x1f]*")  # of parts of file names
+FIELD = re.compile(r"\{([^{}]*)\}")  # the fields of a template of `published`
+LAYER = "layer"  # the field of a template that is a published layer
 HELD_OUT = "data.target"  # the key of the axis `target`
 Values = list[Any] | Literal["all"]
 Entry = str | dict[str, Partial | None]  # a name, or {name: its parameters}
@@ -40,7 +40,7 @@ class AxisValues(Closed):
 
 
 class Adapt(Closed):
-    """A further row of tables: a method's runs, adapted to their held-out domain without its labels."""
+    """An additional row of tables: a method's runs, adapted to their held-out domain without its labels."""
 
     run: str = Field(description="The row below `methods` whose runs are adapted.")
     name: str = Field(description="The adaptation, one of `fedshift list evaluations` that adapts.")
@@ -48,7 +48,7 @@ class Adapt(Closed):
 
 
 class Tune(Closed):
-    """The search that comes before the final runs, and finds their methods' settings by validation
+    """The search before the final runs, which finds their methods' settings by validation
     (docs/tuning.md).
     """
 
@@ -117,7 +117,7 @@ class Compared(Closed):
 
 
 class Claim(Closed):
-    """How a row of reference/claims.csv is judged (fedshift.analysis.claims), where that does not follow from
+    """How a row of reference/claims.csv is judged (fedshift.analysis.claims), if that does not follow from
     its columns.
     """
 
@@ -149,7 +149,9 @@ class Claim(Closed):
 
 
 class Hypothesis(Closed):
-    """What is declared before the runs are trained and judged by them (fedshift.analysis.hypotheses)."""
+    """A hypothesis, declared before the runs are trained, that they confirm or refute
+    (fedshift.analysis.hypotheses).
+    """
 
     text: str = Field(description="The hypothesis in one sentence.")
     compare: str = Field(
@@ -223,7 +225,7 @@ class Table(Closed):
 
 
 class Experiment(Closed):
-    """One file below experiments/, a published table or figure. Its name is its path without suffix
+    """One file below experiments/: a published table or figure. Its name is its path without suffix
     ("hfedf/table2").
     """
 
@@ -287,8 +289,8 @@ class Experiment(Closed):
     @field_validator("axes", mode="before", json_schema_input_type=dict[str, AxisValues | Values])
     @classmethod
     def _axes(cls, axes: Any) -> Any:
-        """The short form, `<key>: <values>`, is an axis that bears the name of its key; `target` is short
-        for `data.target`.
+        """Expand the short form `<key>: <values>`, an axis with the name of its key; `target` means
+        `data.target`.
         """
         if not isinstance(axes, dict):
             return axes
@@ -302,7 +304,7 @@ class Experiment(Closed):
     @field_validator("methods", "axes", "adapt", "tables", mode="before")
     @classmethod
     def _names(cls, named: Any) -> Any:
-        """Rows and tables name files."""
+        """Check names of rows and tables, which become names of files."""
         for name in named if isinstance(named, dict) else ():
             if isinstance(name, str) and not NAME.fullmatch(name):
                 raise ValueError(f"{name!r} is no name: files bear it, so neither slash nor dot before it")
@@ -310,7 +312,7 @@ class Experiment(Closed):
 
     @model_validator(mode="after")
     def _hypotheses(self) -> Experiment:
-        """Hypotheses compare rows, on data sets with a margin."""
+        """Check that hypotheses compare existing rows, and that `~` has a margin for each data set."""
         datasets = self.axes["data.dataset"].values if "data.dataset" in self.axes else []
         for name, one in self.hypotheses.items():
             for row in (one.left, one.right):
@@ -323,22 +325,22 @@ class Experiment(Closed):
 
     @property
     def file(self) -> str:
-        """Its file, as messages name it."""
+        """Its file, for messages."""
         return f"experiments/{self.name}.yaml"
 
     def templates(self, row: str) -> list[str]:
-        """What `published` has for a row, none where it has nothing."""
+        """The templates of `published` for a row; empty if there are none."""
         published = self.published.get(row, self.published.get("*", []))
         return [published] if isinstance(published, str) else published
 
     @property
     def tests_claims(self) -> bool:
-        """Whether it declares claims, or prints what a paper measured, about which claims are."""
+        """Whether it declares claims, or shows measurements of a paper, which claims may be about."""
         printed = [metric for table in self.tables.values() if table.printed for metric in table.metrics]
         return bool(self.claims) or not all(metric.startswith(("setting.", "layer.")) for metric in printed)
 
     @property
     def rows(self) -> list[str]:
-        """The rows of its tables: methods, below each what is adapted of it."""
+        """The rows of its tables: each method, followed by its adapted rows."""
         below = {row: [one for one, of in self.adapt.items() if of.run == row] for row in self.methods}
         return [one for row in self.methods for one in (row, *below[row])]

@@ -1,5 +1,5 @@
-"""What is to be computed from which weights and images of a finished run: all of an evaluation's name that is
-known without the run.
+"""Evaluation tasks: what to compute from the weights and images of a finished run, as known without the
+run.
 """
 
 from dataclasses import asdict, dataclass
@@ -15,7 +15,7 @@ from fedshift.spec.block import params
 from fedshift.storage.rundir import RunDirectory, Summary
 
 Images = Literal["tested", "full_domain"]
-KEPT = ("last", "best_first", "best_later")  # the rounds whose weights a run keeps
+KEPT = ("last", "best_first", "best_later")  # the rounds whose weights a run saves
 NAMED_BY = ("run", "weights", "version", "code", "task")
 
 
@@ -25,12 +25,13 @@ class Task:
 
     evaluation: str
     params: dict[str, Any]
-    selection: str = "best_first"  # which of the kept weights it takes
+    selection: str = "best_first"  # which of the saved weights it uses
     images: Images = "tested"  # of the held-out domain: those that the run's own numbers are of, or all
 
     def declared(self, where: str = "fedshift evaluate") -> dict[str, Any]:
-        """Version of the evaluation, fingerprint of its file, and this task with all its parameters. Raises
-        FedshiftError for an unknown evaluation.
+        """Version of the evaluation, fingerprint of its file, and this task with all its parameters.
+
+        Raises FedshiftError for an unknown evaluation.
         """
         kind = get("evaluations", self.evaluation, where)
         hp = params(kind, self.params, f"{where}: {self.evaluation}")
@@ -41,7 +42,7 @@ class Task:
         }
 
     def check(self, spec: RunSpec, where: str) -> None:
-        """Raises FedshiftError where a run cannot be evaluated so, before it is trained."""
+        """Raise FedshiftError if a run cannot be evaluated by this task, before it is trained."""
         self.declared(where)
         kind = get("evaluations", self.evaluation)
         if kind.adapts:
@@ -51,21 +52,22 @@ class Task:
         kind.check(spec.network(2), where)
 
     def stamp(self, run: RunDirectory, summary: Summary) -> dict[str, Any]:
-        """What names the result for a finished run: its name, its weights, and what is declared."""
+        """The identity of the result for a finished run: its name, its weights, and `declared`."""
         weights_hash = summary["hashes"].get(f"weights_{self.selection}")
         return {**self.declared(), "run": run.digest, "weights": weights_hash}
 
 
 def place(run: RunDirectory, stamp: dict[str, Any]) -> Path:
-    """<run>/evaluated/<evaluation>-<key>.parquet; the key covers the run's weights, the task, and version
-    and file of the evaluation.
+    """Path of a result, <run>/evaluated/<evaluation>-<key>.parquet.
+
+    The key covers the run's weights, the task, and version and file of the evaluation.
     """
     key = sha256(canonical_json({name: stamp[name] for name in NAMED_BY}))[:16]
     return run.evaluated / f"{stamp['task']['evaluation']}-{key}.parquet"
 
 
 def one_domain(spec: RunSpec, where: object) -> str:
-    """The held-out domain of a run. Raises FedshiftError where there is none, or two."""
+    """The held-out domain of a run. Raises FedshiftError if there is none, or two."""
     if not isinstance(spec.data.target, str):
         what = "holds out two domains" if spec.data.target else "holds out no domain to adapt to"
         raise FedshiftError(where, what, "Choose a run with one target.")

@@ -1,9 +1,9 @@
-"""Tuning: an experiment's search for its methods' settings, as an experiment of its own.
+"""Tuning: an experiment's search for its methods' settings, as a separate experiment.
 
-The tuning of `x` is the experiment `x.tuning`: its rows are the points of the search, one for each row of `x`
-and each point ("fedprox: local.lr=0.1, mu=0.01"), its seeds are `tune.seeds`, its axes those of `x`, confined
-to `tune.axes`. It is planned, trained and collected as any other. What is then chosen:
-fedshift.analysis.tuning.
+The tuning of `x` is the experiment `x.tuning`. It has a row for each row of `x` and each point of the search
+("fedprox: local.lr=0.1, mu=0.01"). Its seeds are `tune.seeds`; its axes are those of `x`, confined to
+`tune.axes`. It is planned, trained and collected like any other experiment. fedshift.analysis.tuning then
+chooses the values.
 """
 
 import itertools
@@ -24,7 +24,7 @@ from fedshift.spec import Closed, closed
 from fedshift.storage.workspace import TUNING, Workspace
 
 SEED = "seed"
-LONGEST = 100_000  # draws, before a search gives up to find another point
+LONGEST = 100_000  # samples, before a search stops looking for another point
 Point = dict[str, Any]  # dotted key -> value
 
 
@@ -42,10 +42,10 @@ class Trial(NamedTuple):
 
 
 def trials(workspace: Workspace, experiment: Experiment) -> list[Trial]:
-    """All points that are tried, as many for each row as `tune.budget` says, in the order of the file.
+    """All points to try in the order of the file, `tune.budget` for each row.
 
-    Raises FedshiftError for an experiment that is not tuned, for a row with fewer points, and for a search
-    that cannot be.
+    Raises FedshiftError for an experiment that is not tuned, for a row with fewer points, and for an
+    impossible search.
     """
     known = protocol(workspace, experiment.protocol)
     tune, where = _checked(experiment, known), _where(experiment)
@@ -89,7 +89,7 @@ def stage(workspace: Workspace, experiment: Experiment) -> Experiment:
 
 
 def place(experiment: Experiment, point: dict[str, Any]) -> dict[str, Any]:
-    """A run's values on the axes that are tuned value by value: not the seed, nor those of `tune.axes`."""
+    """A run's values on the axes that are tuned value by value: all but the seed and those of `tune.axes`."""
     together = {SEED, *tuned(experiment).axes}
     if "target" in together:
         together.add("validation")
@@ -101,7 +101,7 @@ def check_places(
     final: Iterable[tuple[str, dict[str, Any]]],
     tried: Iterable[tuple[str, dict[str, Any]]],
 ) -> None:
-    """Raise FedshiftError where a final run is at a `place` at which its row is not tuned."""
+    """Raise FedshiftError if a final run is at a `place` at which its row is not tuned."""
     known = {(row, canonical_json(place(experiment, point))) for row, point in tried}
     for row, point in final:
         at, owner = place(experiment, point), tuned(experiment).like.get(row, row)
@@ -111,7 +111,7 @@ def check_places(
 
 
 def unequal(found: Iterable[Trial]) -> dict[str, int]:
-    """Row -> its points, where rows have different numbers of them; else empty."""
+    """Row -> its number of points, if rows have different numbers; else empty."""
     counts = Counter(trial.row for trial in found)
     return counts if len({*counts.values()}) > 1 else {}
 
@@ -121,7 +121,7 @@ def _where(experiment: Experiment) -> str:
 
 
 def tuned(experiment: Experiment) -> Tune:
-    """What the file says of the tuning. Raises FedshiftError where it says nothing."""
+    """The `tune` block of an experiment. Raises FedshiftError if it has none."""
     if experiment.tune is None:
         raise FedshiftError(experiment.file, "is not tuned", "Add `tune:` (docs/tuning.md).")
     return experiment.tune
@@ -156,7 +156,7 @@ def _checked(experiment: Experiment, known: Protocol) -> Tune:
 
 
 def _wanted(experiment: Experiment, tune: Tune, row: str, spaces: dict[str, Space]) -> dict[str, Space]:
-    """`spaces`, with `tune.space` over them; without what the row's entry or an axis sets."""
+    """`spaces`, updated by `tune.space`, without settings that the row's entry or an axis sets."""
     wanted: dict[str, Space | None] = {**spaces, **tune.space.get("*", {}), **tune.space.get(row, {})}
     fixed = [*dict(dotted(entry(experiment, row)[1])), *(axis.key for axis in experiment.axes.values())]
     return {
@@ -167,12 +167,15 @@ def _wanted(experiment: Experiment, tune: Tune, row: str, spaces: dict[str, Spac
 
 
 def points(spaces: Mapping[str, Space], budget: int | str, draw: int, where: str) -> list[Point]:
-    """The points of a space that are tried: all of them (budget "grid"), or the first `budget` different ones
-    of a scrambled Halton sequence, which covers a space evenly at any length.
+    """The points of a space to try.
 
-    `draw` seeds the scrambling. A larger budget begins with the points of a smaller one, whose runs are then
-    there already, and equal spaces get equal points. Raises FedshiftError at `where` for fewer points than
-    the budget asks for, and for a range where all points are asked for.
+    With budget "grid" these are all points. Otherwise they are the first `budget` different ones of a
+    scrambled Halton sequence, which covers a space evenly at any length. `draw` seeds the scrambling. A
+    larger budget begins with the points of a smaller one, whose runs then exist already. Equal spaces get
+    equal points.
+
+    Raises FedshiftError at `where` if the space has fewer points than the budget requires, and for a range in
+    a grid.
     """
     finite = math.prod(len(space.values) for space in spaces.values() if space.values)
     ranges = [key for key, space in spaces.items() if not space.values]
@@ -197,7 +200,7 @@ def points(spaces: Mapping[str, Space], budget: int | str, draw: int, where: str
 
 
 def _sequence(spaces: Mapping[str, Space], draw: int) -> Iterator[Point]:
-    """Points without end, with repetitions where lists are short."""
+    """An endless sequence of points, with repetitions if lists are short."""
     import numpy as np
     from scipy.stats import qmc
 
@@ -210,7 +213,7 @@ def _sequence(spaces: Mapping[str, Space], draw: int) -> Iterator[Point]:
 
 
 class Chosen(Closed):
-    """The values of one row."""
+    """The chosen values of one row."""
 
     row: str = Field(description="Its label.")
     where: dict[str, Any] = Field(description="Axis -> value, of the axes that are tuned value by value.")
@@ -224,14 +227,15 @@ class Chosen(Closed):
 
 
 class Choice(Closed):
-    """The values of all rows."""
+    """The chosen values of all rows."""
 
     rule: str = Field(description="Which round of a run counted, the protocol's `select`.")
     chosen: list[Chosen] = Field(description="A row at a place each, in the order of the experiment's file.")
 
     def of(self, experiment: Experiment, row: str, point: dict[str, Any]) -> Partial:
-        """The part of a specification that is chosen for a run of the experiment, by its row and its values
-        on the axes. Raises FedshiftError where nothing was chosen for it.
+        """The settings chosen for a run of the experiment, by its row and its axis values.
+
+        Raises FedshiftError if nothing was chosen for it.
         """
         row = tuned(experiment).like.get(row, row)
         for chosen in self.chosen:
@@ -242,7 +246,7 @@ class Choice(Closed):
 
 
 def read_choice(workspace: Workspace, name: str) -> Choice:
-    """The choice of a tuned experiment. Raises FedshiftError where it has not been made."""
+    """The choice of a tuned experiment. Raises FedshiftError if it has not been made."""
     path = workspace.tuned(name)
     where = path.relative_to(workspace.root).as_posix()
     if not path.is_file():

@@ -1,4 +1,4 @@
-"""Validate an experiment file: every method, axis, value, row, figure and claim that it names exists."""
+"""Validate an experiment file: every method, axis, value, row, figure and claim that it names must exist."""
 
 import dataclasses
 import difflib
@@ -27,8 +27,10 @@ HOLDS_OUT = {"oracle": 1, "held_out": 2}  # the held-out domains that a rule nee
 
 
 def check_axes(experiment: Experiment, axes: list[Axis], where: str) -> None:
-    """`only` names methods, axes, and values that are on these; what the axes vary is not set for all runs in
-    `spec`, where it would be without effect.
+    """Check `only` and the axes.
+
+    `only` must name existing methods, axes, and values of these. A setting that an axis varies must not be
+    set in `spec`, where it would have no effect.
     """
     values = {axis.name: axis.values for axis in axes}
     for label, fewer in experiment.only.items():
@@ -48,8 +50,10 @@ def check_axes(experiment: Experiment, axes: list[Axis], where: str) -> None:
 
 
 def check_rows(experiment: Experiment, axes: list[Axis], rows: set[tuple[str, str]], where: str) -> None:
-    """Each row (label, method) is of a method, whose parameters stand below `method.params`. An axis of a
-    parameter is of every row's method, or of none of them: a misspelled name, which `resolve` reports.
+    """Check that each row (label, method) has an existing method, whose parameters are below `method.params`.
+
+    An axis of a parameter must fit every row's method. A parameter that no method has is probably misspelled;
+    `resolve` reports it.
     """
     for label, method in sorted(rows):
         if method not in names("methods"):
@@ -76,8 +80,8 @@ def _parameters(method: str) -> list[str]:
 
 
 def check(workspace: Workspace, experiment: Experiment, uses: list[Use]) -> None:
-    """Raise FedshiftError for a name in tables, published values, figures or claims that does not exist, and
-    for a figure that cannot be drawn.
+    """Raise FedshiftError for unknown names in tables, published values, figures or claims, and for a
+    figure that cannot be plotted.
     """
     where, values = experiment.file, dict[str, list[Any]]()
     for axis, value in (item for _, point, _ in uses for item in point.items()):
@@ -110,7 +114,7 @@ def check(workspace: Workspace, experiment: Experiment, uses: list[Use]) -> None
 
 
 def _side(side: Compared, experiment: Experiment, values: dict[str, list[Any]], where: str) -> None:
-    """Check metric, axes and values of a claim's side; of another experiment the metric alone."""
+    """Check metric, axes and values of a claim's side; for another experiment, only the metric."""
     own = column(side.metric, f"{where}.metric")
     if own.kind == "evaluated" and side.experiment == experiment.name:
         asked_for(experiment, own.name.partition(".")[0], f"{where}.metric")
@@ -153,7 +157,7 @@ def _table(experiment: Experiment, table: Table, axes: list[str], held_out: int,
 
 @functools.cache
 def _printed(path: Path) -> tuple[frozenset[str], dict[str, set[str]]]:
-    """The keys of printed numbers, and paper -> its printed tables."""
+    """The keys of published numbers, and paper -> its published tables."""
     rows = read_rows(path) if path.is_file() else []
     tables: dict[str, set[str]] = defaultdict(set)
     for row in rows:
@@ -162,9 +166,9 @@ def _printed(path: Path) -> tuple[frozenset[str], dict[str, set[str]]]:
 
 
 def _published(printed: frozenset[str], experiment: Experiment, uses: list[Use], where: str) -> None:
-    """Check the templates of printed numbers: their rows and fields, and that each meets one, whichever run
-    it is filled in for. A run of which the paper prints nothing is no mistake, as long as another of the
-    template's has a number.
+    """Check the templates of published numbers: their rows, their fields, and that each has a number.
+
+    A run without a published number is allowed, as long as another run of the template has one.
     """
     axes = list(dict.fromkeys(axis for _, point, _ in uses for axis in point))
     for row in experiment.published:
@@ -184,7 +188,7 @@ def _published(printed: frozenset[str], experiment: Experiment, uses: list[Use],
 
 
 def _filled(template: str, label: str, values: dict[str, Any]) -> Iterator[str]:
-    """The keys of one run: its own, and the average's over targets."""
+    """The keys of one run: its own, and that of the average over targets."""
     for known in ({"target": "mean", **values}, {**values, "target": "mean"}):
         fields = {**known, "method": label, LAYER: "layer1"}
         if all(field in fields for field in FIELD.findall(template)):
@@ -192,11 +196,10 @@ def _filled(template: str, label: str, values: dict[str, Any]) -> Iterator[str]:
 
 
 def figures(experiment: Experiment) -> dict[str, Any]:
-    """The figures (fedshift.analysis.figures) by the name of their files: the figure's, then values of the
-    parameters that the experiment sets.
+    """The figures (fedshift.analysis.figures) by the name of their files.
 
-    Raises FedshiftError for an unknown name or parameter (with the nearest), and for a figure that is listed
-    twice.
+    The name is the figure's, followed by the values of the parameters that the experiment sets. Raises
+    FedshiftError for an unknown name or parameter (with the nearest), and for a figure that is listed twice.
     """
     where = f"{experiment.file}: figures"
     default: list[Entry] = ["curves", "claims"] if experiment.tests_claims else ["curves"]
@@ -209,8 +212,10 @@ def figures(experiment: Experiment) -> dict[str, Any]:
 
 
 def listed(entries: Sequence[Entry], where: str) -> dict[str, tuple[str, Partial]]:
-    """Entries of a list of names, or {name: parameters}, by the name of their files: the entry's, then values
-    of the parameters that it sets. Raises FedshiftError for two entries of the same name.
+    """Entries of a list of names, or {name: parameters}, by the name of their files.
+
+    The name is the entry's, followed by the values of the parameters that it sets. Raises FedshiftError for
+    two entries of the same name.
     """
     by_file: dict[str, tuple[str, Partial]] = {}
     for one in entries:
@@ -229,7 +234,7 @@ def listed(entries: Sequence[Entry], where: str) -> dict[str, tuple[str, Partial
 
 
 def asked_for(experiment: Experiment, evaluation: str, where: str) -> str:
-    """The label of an evaluation's first results. Raises FedshiftError where it is not listed."""
+    """The label of an evaluation's first results. Raises FedshiftError if it is not listed."""
     for label, (name, _) in listed(experiment.evaluations, f"{experiment.file}: evaluations").items():
         if name == evaluation:
             return label

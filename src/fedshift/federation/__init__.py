@@ -1,1 +1,1 @@
-"""The federated engine: it knows no method and no data set by name."""
+"""The federated engine, independent of particular methods and data sets."""

@@ -1,4 +1,4 @@
-"""Which samples a client sees, in which order: the same for every method."""
+"""The samples that a client sees, and their order: the same for every method."""
 
 import hashlib
 from collections import Counter
@@ -13,7 +13,10 @@ from fedshift.spec.settings import Local
 
 @dataclass(frozen=True)
 class Batches:
-    """The batches of one client's round. order: [M] positions in its data; cuts: (epoch, start, stop)."""
+    """The batches of one client's round.
+
+    order: [M] positions in the client's data; cuts: (epoch, start, stop) of each batch in `order`.
+    """
 
     order: Tensor
     cuts: list[tuple[int, int, int]]
@@ -22,9 +25,11 @@ class Batches:
 def schedule(n: int, local: Local, seed: int, t: int, client: int, batch_norm: bool) -> Batches:
     """Batches of round `t` for a client with `n` samples, by `local.batch_rule` (docs/protocols.md, C7).
 
-    wrap: epochs * ceil(n / B) batches of B from shuffled passes, each without its remainder; drop_last:
-    epochs passes without the remainder; keep_last: with it, but for a single image before batch
-    normalisation. A client with fewer than B samples takes one batch of all it has.
+    - wrap: epochs * ceil(n / B) batches of B from shuffled passes, each without its remainder
+    - drop_last: `epochs` passes without the remainder
+    - keep_last: `epochs` passes with the remainder; with batch normalisation, not if it is a single image
+
+    A client with fewer than B samples takes one batch of all it has.
     """
     rng = generator(seed, "batches", t, client)
     full = min(local.batch, n)
@@ -58,7 +63,7 @@ def participants(clients: int, fraction: float, seed: int, t: int) -> list[int]:
 
 
 def visits(clients: int, fraction: float, seed: int, rounds: int) -> list[int]:
-    """In how many of the first `rounds` rounds each client takes part."""
+    """The number of rounds that each client takes part in, of the first `rounds`."""
     counts = Counter(k for t in range(rounds) for k in participants(clients, fraction, seed, t))
     return [counts[k] for k in range(clients)]
 
@@ -70,5 +75,5 @@ def key(seed: int, purpose: str, *where: int | str) -> int:
 
 
 def generator(seed: int, purpose: str, *where: int | str) -> torch.Generator:
-    """A CPU generator for one purpose at one place; the draws are the same on every device."""
+    """A CPU generator for one purpose at one place; its numbers are the same on every device."""
     return torch.Generator().manual_seed(key(seed, purpose, *where))

@@ -1,4 +1,4 @@
-"""A run's checkpoint: one safetensors file, replaced atomically, from which the run goes on bit for bit."""
+"""A run's checkpoint: one safetensors file, replaced atomically, from which the run resumes bit for bit."""
 
 import json
 import logging
@@ -21,8 +21,11 @@ log = logging.getLogger("fedshift.train")
 def save(
     federation: Federation, path: Path, segments: Path, identity: str, seconds: float = 0.0, code: str = ""
 ) -> None:
-    """Write, after a round, everything that the rest of the run needs, the seconds that it took until now,
-    and the segments of what was recorded since the last one.
+    """Write everything that the rest of the run needs, after a round.
+
+    This also writes the segments of what was recorded since the last checkpoint.
+
+    seconds: duration of the run so far; code: fingerprint of the method
     """
     entries = dict(dotted(federation.state_dict(), "/"))
     tensors = {name: value.contiguous() for name, value in entries.items() if isinstance(value, Tensor)}
@@ -42,9 +45,11 @@ def save(
 
 
 def resume(federation: Federation, path: Path, segments: Path, identity: str, code: str = "") -> float | None:
-    """Bring a new Federation to where the checkpoint was, and return the seconds that the run took until
-    then. None where there is none, or only one by other files of the method (code) or saved within a round,
-    by an earlier version: then no segment of an earlier start is left. A missing segment is written.
+    """Restore the checkpoint into a new Federation and return the seconds that the run took until then.
+
+    Returns None if there is no checkpoint, or only one by another version of the method (`code`) or by an
+    earlier version that saved within a round. Segments of such an earlier start are deleted. A missing
+    segment is written from the checkpoint.
 
     Raises FedshiftError for a file that is cut short or belongs to another run.
     """
@@ -68,7 +73,7 @@ def resume(federation: Federation, path: Path, segments: Path, identity: str, co
         raise FedshiftError(path, f"was not written on a {federation.device.type}", cure)
     packed = {name: tensors.pop(name).numpy().tobytes() for name in _tables(federation, segments)}
     federation.load_state_dict(nested({**tensors, **json.loads(metadata["values"])}))
-    _keep_until(federation.round, segments)  # a second writer was further on: the checkpoint is what holds
+    _keep_until(federation.round, segments)  # a second writer was ahead: the checkpoint is valid
     for name, (_, folder) in _tables(federation, segments).items():
         write_bytes(folder / metadata["segment"], packed[name])
     return float(metadata["seconds"])
@@ -82,8 +87,9 @@ def _keep_until(last: int, segments: Path) -> None:
 
 
 def _tables(federation: Federation, segments: Path) -> dict[str, tuple[Table, Path]]:
-    """The tables that the run records: name -> (rows in memory, the folder of its segments). Where a segment
-    of the records exists, those of the other tables exist, too.
+    """The tables that the run records: name -> (rows in memory, the folder of its segments).
+
+    The records are last: if a segment of theirs exists, those of the other tables exist, too.
     """
     diagnostics = {"diagnostics": (federation.log.table, segments / "diagnostics")}
     statistics = {"statistics": (federation.statistics, segments / "statistics")}

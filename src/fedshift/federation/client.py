@@ -1,4 +1,4 @@
-"""What a method's client hooks see, and the device that all clients train on, one after the other."""
+"""The client as a method's hooks see it, and the device that all clients train on in turn."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -27,12 +27,18 @@ Role = Literal["model", "personal", "frozen"]
 class Worker:
     """One device's networks and data, which the clients of a run use in turn.
 
-    spec: the run's resolved settings; state: what outlives the round; samples: all images; clients: who holds
-    which; criterion: mean loss of logits [B, C] and labels [B]; log: what clients log. param_groups: other
-    optimiser settings for the trainable entries of a role, the model's last ones. persist: clients keep their
-    optimisers' memory. batch_norm: a batch of one sample cannot pass in training. passes: images through the
-    networks in training. graph: makes what records a step, torch.cuda.CUDAGraph (federation/graph.py); None:
-    every step is eager; graph_kept: the last one made.
+    - spec: the run's resolved settings
+    - state: tensors that outlive the round
+    - samples: all images
+    - clients: samples of each client
+    - criterion: mean loss of logits [B, C] and labels [B]
+    - log: tensors that clients log
+    - param_groups: other optimiser settings for the trainable entries of a role, the model's last ones
+    - persist: whether optimisers' memory persists between rounds
+    - batch_norm: whether a batch of one sample cannot pass in training
+    - passes: images through the networks in training
+    - graph: makes what records a step, torch.cuda.CUDAGraph (federation/graph.py); None: every step is eager
+    - graph_kept: the last graph made
     """
 
     def __init__(
@@ -56,7 +62,7 @@ class Worker:
     def network(self, role: Role) -> Network:
         """The network of a role: "model" trains; "personal" and "frozen" are built at their first use."""
         if role not in self._networks:
-            with torch.random.fork_rng(devices=[]):  # building one must not move the client's draws
+            with torch.random.fork_rng(devices=[]):  # building one must not advance the client's generator
                 self._add(role, self._build())
         return self._networks[role]
 
@@ -64,12 +70,14 @@ class Worker:
         self._networks[role] = Network(self.passes.watch(model), self.state.layout, self.samples.device)
 
     def precision(self) -> torch.autocast:
-        """Autocast to bfloat16 where the run requests it (other precisions: federation/precision.py)."""
+        """Autocast to bfloat16 if the run requests it (other precisions: federation/precision.py)."""
         on = self.spec.local.precision == "bf16"
         return torch.autocast(self.samples.device.type, torch.bfloat16, enabled=on)
 
     def optimizer(self, role: Role, k: int, network: Network) -> Optimizer:
-        """Client k's optimiser of a network; its memory is the client's where it persists, else new."""
+        """Client k's optimiser of a network, with the client's memory if optimisers persist, else a new
+        one.
+        """
         rule, w, g, cut, tail = Rule.of(self.spec.local), network.w, network.g, None, None
         graphs = self.graph is not None
         for group, cut, changed in self._groups:
@@ -84,22 +92,43 @@ class Worker:
 class Client:
     """One client in one round.
 
-    k: its number; t: the round, from 0; n: its training samples; visits: rounds it has trained in before.
-    data: positions of its samples by split, and the labels that the partition made rare in its training part.
-    layout: what its rows hold.
-    received: the row that it got [P + Q]; its trainable part is `w0`.
-    row: what it trains [P + Q]; its trainable part is `w`.
-    model: its network, whose tensors are views into `row`.
-    criterion: mean loss of logits [B, C] and labels [B].
-    samples: all images of the run, for `unit` and `normalised`.
-    precision: the autocast that `begin`, `loss`, `step` and `mean` are called under, `grad` and `end` not.
-    slot: `C.slot.<name>` are its own slots.
-    down: `C.down.<name>` is what the server sent beside the model.
-    tmp: scratch that dies with the round; rng: this round's generator, on the CPU.
-    lr: the current learning rate; new_epoch: this batch is the first of its epoch.
-    steps: the number of steps taken; 0 in `begin`, and in `end` where every batch was left out; lr_sum: the
-    sum of their learning rates.
-    labels: the batch's labels, on the host [B]; network: `model` with its flat row and gradient.
+    Identity:
+
+    - k: its number
+    - t: the round, from 0
+    - n: number of its training samples
+    - visits: number of rounds it has trained in before
+
+    Weights:
+
+    - layout: the entries of its rows
+    - received: the row that it received [P + Q]; its trainable part is `w0`
+    - row: the row that it trains [P + Q]; its trainable part is `w`
+    - model: its network, whose tensors are views into `row`
+    - network: `model` with its flat row and gradient
+
+    Data:
+
+    - data: positions of its samples by split, and the labels that the partition made rare in its training
+      part
+    - samples: all images of the run, for `unit` and `normalised`
+    - labels: the batch's labels, on the host [B]
+
+    Training:
+
+    - criterion: mean loss of logits [B, C] and labels [B]
+    - precision: the autocast that `begin`, `loss`, `step` and `mean` run under, but not `grad` and `end`
+    - lr: the current learning rate
+    - new_epoch: whether this batch is the first of its epoch
+    - steps: number of steps taken; 0 in `begin`, and in `end` if every batch was left out
+    - lr_sum: sum of the learning rates of these steps
+
+    Storage and messages:
+
+    - slot: `C.slot.<name>` are its own slots
+    - down: `C.down.<name>` is what the server sent in addition to the model
+    - tmp: values that only live in this round
+    - rng: this round's generator, on the CPU
     """
 
     def __init__(self, worker: Worker, k: int, t: int, row: Tensor, down: Mapping[str, Tensor]) -> None:
@@ -119,30 +148,34 @@ class Client:
 
     @property
     def w(self) -> Tensor:
-        """The trainable part of what is being trained, [P]."""
+        """The trainable part of `row`, [P]."""
         return self.row[self.layout.W]
 
     @property
     def w0(self) -> Tensor:
-        """The trainable part of what was received, [P]."""
+        """The trainable part of `received`, [P]."""
         return self.received[self.layout.W]
 
-    # ---- further weights
+    # ---- other weights
 
     def net(self, row: Tensor) -> Network:
-        """A second network that trains `row` [P + Q] in place, with a gradient of its own; train mode."""
+        """A second network, in train mode, that trains `row` [P + Q] in place with a separate gradient."""
         network = self.worker.network("personal").bind(row)
         network.model.train()
         return network
 
     def frozen(self, row: Tensor) -> Model:
-        """A network with the weights of `row` [P + Q] in eval mode, no gradients, until the next call."""
+        """A network with the weights of `row` [P + Q] in eval mode without gradients; valid until the next
+        call.
+        """
         network = self.worker.network("frozen").bind(row)
         network.model.requires_grad_(False).eval()
         return network.model
 
     def descend(self, network: Network, loss: Tensor, add: Tensor | None = None) -> None:
-        """One step of the round's optimiser on `network`: the gradient of `loss`, plus `add` [P], clipped."""
+        """One step of the round's optimiser on `network`, along the gradient of `loss` plus `add` [P],
+        clipped.
+        """
         optimizer = self.optimizer("personal", network)
         network.backward(loss)
         if add is not None:
@@ -158,7 +191,7 @@ class Client:
         return self._optimizers[role]
 
     def rate(self, lr: float) -> None:
-        """Make this the learning rate of all optimisers."""
+        """Set the learning rate of all optimisers."""
         self.lr = lr
         for optimizer in self._optimizers.values():
             optimizer.rate(lr)
@@ -171,7 +204,9 @@ class Client:
     # ---- its samples
 
     def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """All training samples once, shuffled, augmented: (x [B, 3, h, w], y [B]), but a last single one."""
+        """All training samples once, shuffled and augmented: (x [B, 3, h, w], y [B]). A last batch of one is
+        left out.
+        """
         samples, seed, batch = self.samples, self.worker.spec.seed, self.worker.spec.local.batch
         rng = generator(seed, "begin", self.t, self.k)
         order = self.data.train[torch.randperm(self.n, generator=rng)]
@@ -182,16 +217,19 @@ class Client:
 
     @torch.no_grad()
     def plain(self, split: str) -> Iterator[tuple[Tensor, Tensor]]:
-        """All samples of a split ("train", "val", "test"), in order, as tested: (x [B, 3, h, w], y [B])."""
+        """All samples of a split ("train", "val", "test") in order, without augmentation: (x [B, 3, h, w], y
+        [B]).
+        """
         index = self.data.split(split).to(self.samples.home)
         for pixels, y in self.samples.stream(index.split(at_once(self.samples))):
             yield self.samples.evaluate(pixels), y
 
     @torch.no_grad()
     def mean(self, split: str, measure: Callable[[Tensor, Tensor], Tensor] | None = None) -> Tensor:
-        """The mean over a split of measure(x, y), by default the loss, a mean itself; eval mode, no gradient.
+        """The mean of measure(x, y), by default the loss, over a split; in eval mode, without gradient.
 
-        Raises FedshiftError for a client without a sample in it.
+        `measure` returns the mean over its batch. Raises FedshiftError for a client without a sample in the
+        split.
         """
         n = len(self.data.split(split))
         if not n:
@@ -208,7 +246,9 @@ class Client:
         return total
 
     def log(self, name: str, value: Tensor) -> None:
-        """Keep a small tensor of this round with the run; it stays on the device until the round ends, and
-        the last one of a name counts. Raises FedshiftError for a name that is not among the method's `logs`.
+        """Save a small tensor of this round with the run.
+
+        It stays on the device until the round ends; the last one of a name counts. Raises FedshiftError for a
+        name that is not among the method's `logs`.
         """
         self.worker.log.of_client(name, value, self.k)

@@ -1,4 +1,4 @@
-"""What a run costs: arithmetic, passes, bytes of a model, memory."""
+"""Costs of a run: arithmetic, passes, bytes of a model, memory."""
 
 import contextlib
 import resource
@@ -29,7 +29,7 @@ def state_dict_bytes(model: nn.Module) -> int:
 
 
 def peak_memory_mb(device: torch.device) -> float:
-    """Highest memory so far, in MiB: of the device's allocator, or of this process on the CPU."""
+    """Peak memory in MiB: of the device's allocator, or of this process on the CPU."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 2**20
     unit = 1 if sys.platform == "darwin" else 1024
@@ -37,8 +37,9 @@ def peak_memory_mb(device: torch.device) -> float:
 
 
 class Passes:
-    """Images that went through a run's networks, forward and backward, each of a network's stages for its
-    part; counted in `with passes.counted():`.
+    """Counts images that go through a run's networks, forward and backward, in `with passes.counted():`.
+
+    A pass through one of a network's stages counts as that fraction of a pass.
     """
 
     def __init__(self) -> None:
@@ -47,7 +48,7 @@ class Passes:
 
     @contextlib.contextmanager
     def counted(self, on: bool = True) -> Iterator[None]:
-        """Count in the block, or not: what a method measures of itself."""
+        """Switch counting on in the block, or off for a method's own measurements."""
         was, self.counting = self.counting, on
         try:
             yield
@@ -55,7 +56,7 @@ class Passes:
             self.counting = was
 
     def watch(self, model: Model) -> Model:
-        """Count what goes through a network from now on; one without stages has no passes."""
+        """Count passes through a network from now on; a network without stages has no passes."""
         stages = [*getattr(model, "stages", nn.ModuleDict()).values()]
         self._stages = max(1, len(stages))
         for stage in stages:
@@ -63,7 +64,7 @@ class Passes:
         return model
 
     def add(self, forward: int, backward: int) -> None:
-        """Count passes whose hooks were silent: those of a recorded step."""
+        """Count passes of a recorded step, in which hooks do not run."""
         self.forward += forward
         self.backward += backward
 

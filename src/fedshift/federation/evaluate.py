@@ -22,7 +22,9 @@ Set = tuple[int, str, Tensor]  # client, split, positions
 
 @dataclass(frozen=True)
 class Scored:
-    """Of one row on a set of n samples: mean accuracy, mean cross entropy, statistics for the metrics."""
+    """Scores of one row on a set of n samples: mean accuracy, mean cross entropy, statistics for the
+    metrics.
+    """
 
     client: int
     split: str
@@ -33,15 +35,17 @@ class Scored:
 
 
 def at_once(samples: Samples) -> int:
-    """How many samples pass through a network together where a method asks for values without training."""
+    """Number of samples per pass when a method requests values without training."""
     if samples.device.type != "cpu":
         return BATCH
     return max(1, min(BATCH, AT_ONCE // (4 * samples.pixels[0].numel())))
 
 
 def evaluated_at_once(samples: Samples) -> int:
-    """How many samples are tested together: on a GPU more small ones than `at_once`, for fewer launches. What
-    a method trains with does not depend on it.
+    """Number of samples that are tested together.
+
+    On a GPU it is larger than `at_once` for small images, for fewer launches. Methods' training does not
+    depend on it.
     """
     if samples.device.type == "cpu":
         return at_once(samples)
@@ -83,7 +87,9 @@ def evaluate(
 
 
 def _sums(scores: Tensor, labels: Tensor, sizes: list[int], classes: int) -> tuple[Tensor, Tensor]:
-    """[S, C, 3] samples, correct, loss by class; [S, 2, BINS, 2] samples, confidence by correctness, bin."""
+    """Sums over S sets. By class [S, C, 3]: samples, correct, loss. By correctness and bin [S, 2, BINS, 2]:
+    samples, confidence.
+    """
     correct, loss, confidence = scores
     ones, device = torch.ones_like(correct), scores.device
     owner = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes)).to(device)

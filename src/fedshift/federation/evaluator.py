@@ -1,4 +1,4 @@
-"""Which models of a run are tested when and on what, what is recorded of them, and which weights are kept."""
+"""Tests a run's models, records the results, and selects the weights to save."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -26,10 +26,12 @@ TARGET = -1
 
 
 class Evaluator:
-    """Tests the models of a run as its evaluation asks for, and chooses its best round.
+    """Tests the models of a run as its evaluation settings specify, and selects its best round.
 
-    evaluated_clients: who holds which samples, also where one pooled client trains. targets: the samples of
-    each held-out domain, recorded as clients -1, -2, ... Rounds are counted as finished ones, 0: untrained.
+    - evaluated_clients: samples of each client, also if one pooled client trains
+    - targets: the samples of each held-out domain, recorded as clients -1, -2, ...
+
+    A round's number is that of finished rounds, 0: untrained.
     """
 
     def __init__(
@@ -51,17 +53,17 @@ class Evaluator:
 
     @property
     def keeps_own(self) -> bool:
-        """Whether clients hold a model of their own: kept entries that are part of it, or a slot."""
+        """Whether clients have their own models: private entries that are part of it, or a slot."""
         evaluates = self._method.evaluates
         return evaluates != "shared" and (self._state.private.size > 0 or evaluates != "model")
 
     @property
     def reported(self) -> Tested:
-        """(model, stage) that selection and tables look at."""
+        """(model, stage) that selection and tables use."""
         return reported({self._after_aggregation} | ({LOCAL} if self.keeps_own else set()))
 
     def trained(self, k: int, row: Tensor, finished: int) -> None:
-        """Test client k's own model, where it has one, right after its training has left `row` [P + Q]."""
+        """Test client k's own model, if it has one, right after its training; `row` [P + Q] is the result."""
         if not (self.keeps_own and self._due(finished)):
             return
         slot = self._method.evaluates
@@ -70,13 +72,13 @@ class Evaluator:
         self._score(finished, LOCAL, row, self._sets_of(k))
 
     def inactive(self, clients: Iterable[int], finished: int) -> None:
-        """Test the own models of clients outside the round: what each keeps, inside the model broadcast."""
+        """Test the own models of clients outside the round: their private entries in the model broadcast."""
         if self.keeps_own and self._due(finished):
             for k in clients:
                 self.trained(k, self._state.private_row(k), finished)
 
     def aggregated(self, finished: int) -> None:
-        """Test what the server holds, and keep its weights if this round is the best."""
+        """Test the server's models after a round, and save their weights if this round is the best."""
         if not self._due(finished):
             return
         for tested, member, row, sets in self.models():
@@ -88,11 +90,11 @@ class Evaluator:
         self, own: Callable[[int], Tensor | None] = lambda k: None, generated: Tensor | None = None,
         targets: list[Set] | None = None,
     ) -> Iterator[tuple[Tested, int, Tensor, list[Set]]]:  # fmt: skip
-        """All models that are tested after a round: (model, stage), member, row [P + Q], the sets to test it
-        on.
+        """All models that are tested after a round: (model, stage), member, row [P + Q], sets to test it on.
 
-        own: client k's own model right after its training, if at hand. generated: the models of all clients
-        [N, P + Q], if the server made them before. targets: the held-out sets, by default the run's.
+        - own: returns client k's own model right after its training, or None if it is not available
+        - generated: the models of all clients [N, P + Q], if the server made them before
+        - targets: the held-out sets, by default the run's
         """
         state, differ = self._state, self._after_aggregation == PERSONALISED
         targets = self._target if targets is None else targets
@@ -111,10 +113,12 @@ class Evaluator:
                 yield GLOBAL if len(rows) == 1 else PERSONALISED, member, row, sets
 
     def weights(self) -> dict[str, Tensor]:
-        """What `evaluation.keep` asks for, by name.
+        """The tensors that `evaluation.keep` requests, by name.
 
-        row: the shared entries; own: each client's kept entries; generated: each client's model as the server
-        makes it; <slot>: the evaluated slot, a saved one, or `trained`, clients' models after training.
+        - row: the shared entries
+        - own: each client's private entries
+        - generated: each client's model as the server makes it
+        - <slot>: the evaluated slot, a saved one, or `trained`, clients' models after training
         """
         if self._evaluation.keep == "none":
             return {}
@@ -131,7 +135,9 @@ class Evaluator:
 
     @property
     def _after_aggregation(self) -> Tested:
-        """(model, stage) of what is tested on clients after the aggregation: whether their models differ."""
+        """(model, stage) of the models tested on clients after the aggregation; whether these differ by
+        client.
+        """
         private = self._state.private.size > 0 and self._method.evaluates != "shared"
         return PERSONALISED if private or self._method.generates else GLOBAL
 
@@ -146,7 +152,9 @@ class Evaluator:
         return self._method.broadcast(self._server, list(range(self._server.N)))
 
     def _score(self, finished: int, tested: Tested, row: Tensor, sets: list[Set], member: int = 0) -> None:
-        """Test a row [P + Q] on sets, record the results, note the reported model's validation accuracies."""
+        """Test a row [P + Q] on sets and record the results; for the reported model, note validation
+        accuracies.
+        """
         worker, (model, stage) = self._worker, tested
         for scored in evaluate(worker.network("model"), row, worker.samples, sets, worker.precision):
             if tested == self.reported and scored.split == "val":
@@ -161,11 +169,15 @@ DIGITS = 11  # accuracies that are equal must tie, whatever the order of the sum
 
 
 class Selection:
-    """The first and the later of the rounds with the highest validation accuracy, weighted by training
+    """The first and the last of the rounds with the highest validation accuracy, weighted by training
     samples.
 
-    validation: client -> accuracy of the round under way, of the reported model; by tie rule ("first",
-    "later"), value: the highest accuracy so far; round: its round; best_weights: name -> its weights.
+    `validation` is client -> accuracy of the reported model in the current round. The others are by tie rule
+    ("first", "later"):
+
+    - value: the highest accuracy so far
+    - round: its round
+    - best_weights: name -> its weights
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -176,7 +188,10 @@ class Selection:
         self.best_weights: dict[str, dict[str, Tensor]] = {}
 
     def consider(self, finished: int, sizes: dict[int, int], weights: dict[str, Tensor]) -> None:
-        """Compare the evaluated round; sizes: client -> training samples; the winner's weights are copied."""
+        """Compare the evaluated round with the best; copy its weights if it wins.
+
+        sizes: client -> number of training samples.
+        """
         accuracy, self.validation = self.validation, {}
         if not accuracy:
             return
@@ -192,7 +207,7 @@ class Selection:
         return {"value": self.value, "round": self.round, "best_weights": self.best_weights}
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
-        """Take back what `state_dict` gave."""
+        """Restore a `state_dict`."""
         self.value, self.round = dict(saved.get("value", {})), dict(saved.get("round", {}))
         self.best_weights = {
             tie: {name: tensor.to(self._device) for name, tensor in weights.items()}

@@ -1,7 +1,8 @@
 """A training step as one CUDA graph: recorded once in a client's round, then replayed by one launch.
 
-A graph repeats operations on addresses. Rows, slots, messages, `C.tmp` and the optimiser keep theirs within a
-client's round, so each round records a graph of its own, and no checkpoint knows of it.
+A graph repeats operations on fixed addresses. Rows, slots, messages, `C.tmp` and the optimiser only have
+fixed addresses within a client's round. Each round therefore records a new graph, and checkpoints contain
+none.
 """
 
 import random
@@ -18,7 +19,7 @@ from fedshift.federation.method import Method
 
 
 class Graph(Protocol):
-    """What `Steps` needs of torch.cuda.CUDAGraph."""
+    """The part of torch.cuda.CUDAGraph that `Steps` uses."""
 
     def capture_begin(self, pool: Any = None, capture_error_mode: str = "global") -> None: ...
 
@@ -30,24 +31,26 @@ class Graph(Protocol):
 
 
 class Steps:
-    """The steps of one client's round. `step(x, y)` takes one and returns its loss.
+    """The steps of one client's round; most of them replay a graph.
 
-    The first step of the round is eager: it makes the optimiser's memory, and methods may do something of
-    their own in it. So is that of an epoch for a method that is steady by epoch, and each on a batch of
-    another size. The rest replay a graph.
+    Eager steps are the first of the round, which creates the optimiser's memory and may differ in a method,
+    and batches of another size. For a method that is steady by epoch, the first step of each epoch is eager,
+    too.
     """
 
     def __init__(
         self, client: Client, method: Method, step: Callable[[Tensor, Tensor], Tensor],
         graph: Callable[[], Graph] | None,
     ) -> None:  # fmt: skip
-        """graph: makes what records a step (torch.cuda.CUDAGraph); None: all steps are eager."""
+        """step(x, y): takes one step and returns its loss. graph: makes what records a step
+        (torch.cuda.CUDAGraph); None: all steps are eager.
+        """
         self._client, self._name, self._step, self._new = client, method.name, step, graph
         self._steadiness = method.steadiness if graph else ""
         self._graph: Graph | None = None
 
     def take(self, x: Tensor, y: Tensor) -> Tensor:
-        """One step on a batch; its loss."""
+        """Take one step on a batch and return its loss."""
         client, passes = self._client, self._client.worker.passes
         if client.steps == 0:
             self._shape = x.shape
@@ -65,8 +68,9 @@ class Steps:
         return self._loss.clone()
 
     def _record(self, x: Tensor, y: Tensor) -> Graph:
-        """A graph of the step on this batch, which computes nothing yet. Raises FedshiftError for a method
-        that samples on the host, whose samples a replay would repeat.
+        """Record a graph of the step on this batch, without computing it.
+
+        Raises FedshiftError for a method that samples on the host, because a replay would repeat its samples.
         """
         client, worker = self._client, self._client.worker
         assert self._new is not None
@@ -99,7 +103,7 @@ class Steps:
 
 @contextmanager
 def side_stream(device: torch.device, on: bool) -> Iterator[None]:
-    """Compute the block on a stream of its own, if `on`: CUDA records no graph on the default stream."""
+    """Run the block on a new stream if `on`, because CUDA records no graph on the default stream."""
     if not on or device.type != "cuda":
         yield
         return

@@ -1,11 +1,11 @@
-"""The flat state of a model: which slice of a row is which entry.
+"""The flat state of a model: the slice of a row for each entry.
 
-A *row* is one tensor [P + Q]: P trainable floats, then Q statistics. Entries keep the order of the model;
-convolution weights lie channels_last in it, on every device and in every precision.
+A *row* is one tensor [P + Q]: P trainable floats, then Q statistics. Entries have the order of the model.
+Convolution weights are channels_last in it, on every device and in every precision.
 
-On a GPU each entry begins at a multiple of 16 bytes, and so does the next row of a matrix of rows: kernels
-read as many at a time, and cuDNN's batch normalisation fails on any other address. The floats between entries
-are padding: they mean nothing, and where floats are counted they are left out.
+On a GPU each entry begins at a multiple of 16 bytes, and so does the next row of a matrix of rows. Kernels
+read 16 bytes at a time, and cuDNN's batch normalisation fails on any other address. The floats between
+entries are padding: they have no meaning and are not counted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ ALIGNMENT = {"cuda": 4}  # floats by type of device; 1 elsewhere
 
 
 class Index:
-    """A set of `size` positions in a row of `total`; `row[i.at]`: a view if contiguous, else a gather."""
+    """A set of `size` positions in a row of `total`; `row[i.at]` is a view if they are contiguous, else a
+    copy.
+    """
 
     def __init__(self, at: slice | Tensor, total: int) -> None:
         self._positions = self.at = at  # on the host, and where tensors are indexed
@@ -35,7 +37,7 @@ class Index:
 
     @classmethod
     def of(cls, positions: Tensor, total: int) -> Index:
-        """The set of `positions` [size], which ascend."""
+        """The set of the ascending `positions` [size]."""
         if not len(positions):
             return cls(slice(0, 0), total)
         first, last = int(positions[0]), int(positions[-1])
@@ -49,13 +51,13 @@ class Index:
 
     @property
     def mask(self) -> Tensor:
-        """[total], true at the positions; on the CPU."""
+        """Mask [total] that is true at the positions; on the CPU."""
         mask = torch.zeros(self.total, dtype=torch.bool)
         mask[self._positions] = True
         return mask
 
     def to(self, device: torch.device) -> Index:
-        """The same set, to index tensors on `device` with."""
+        """The same set, for indexing tensors on `device`."""
         moved = Index(self._positions, self.total)
         if isinstance(moved.at, Tensor):
             moved.at = moved.at.to(device)
@@ -77,9 +79,10 @@ class Index:
 class Entry:
     """One tensor of a model.
 
-    kind: weight | bias | bn_affine | bn_statistic | norm | statistic | embedding, by module type; role: what
-    the nearest module that has a `role` says it is, else ""; layer: the nearest module that says `layer =
-    True`, else the layer: a convolution or linear map with the normalisation that follows it.
+    - kind: weight | bias | bn_affine | bn_statistic | norm | statistic | embedding, by module type
+    - role: the `role` of the nearest module that has one, else ""
+    - layer: the nearest module with `layer = True`, else a convolution or linear map with the normalisation
+      that follows it
     """
 
     name: str
@@ -103,7 +106,7 @@ class Layout:
     """All entries of a model. P, Q: sizes; W, B: slices of trainable entries and statistics, with padding."""
 
     def __init__(self, model: nn.Module, alignment: int = 1) -> None:
-        """alignment: entries and rows begin at a multiple of so many floats."""
+        """alignment: entries and rows begin at multiples of this number of floats."""
         kinds, roles, layers = _described(model)
         trainable = dict(model.named_parameters())
         statistics = {name: buffer for name, buffer in model.named_buffers() if buffer.is_floating_point()}
@@ -123,7 +126,7 @@ class Layout:
         self.dtype = next(iter(trainable.values())).dtype
 
     def _aligned(self, offset: int) -> int:
-        """The first multiple of the alignment that is not below `offset`."""
+        """Round `offset` up to a multiple of the alignment."""
         return -(-offset // self.alignment) * self.alignment
 
     @property
@@ -156,7 +159,7 @@ class Layout:
         return self.select(lambda entry: entry.name == module or entry.name.startswith(f"{module}."))
 
     def layers(self, index: Index, by: str = "layer") -> dict[str, Index]:
-        """`index` cut by layer, or by "tensor": name -> positions, in the order of the model; without empty
+        """`index` split by layer, or by "tensor": name -> positions, in the order of the model, without empty
         ones.
         """
         mask, places = index.mask, dict[str, list[Tensor]]()
@@ -167,12 +170,12 @@ class Layout:
         return {name: Index.of(positions, self.size) for name, positions in joined.items() if len(positions)}
 
     def floats(self, index: Index) -> int:
-        """How many positions of `index` hold a float of an entry: all but the padding."""
+        """The number of positions of `index` without padding."""
         mask = index.mask
         return sum(int(mask[entry.slice].sum()) for entry in self.entries)
 
     def tail(self, role: str) -> int:
-        """Where the trainable entries of a role begin, which must be the last ones."""
+        """The start of the trainable entries of a role, which must be the last ones."""
         at = (self.role(role) & self.trainable).at
         assert isinstance(at, slice), f"trainable entries of role '{role}' are scattered"
         assert at.stop == self.P, f"trainable entries of role '{role}' are not the model's last"
@@ -180,7 +183,7 @@ class Layout:
 
     def select(self, wanted: Callable[[Entry], bool]) -> Index:
         """The positions of all entries for which `wanted` is true."""
-        ends: list[tuple[int, int]] = []  # entries that adjoin, but for padding, are joined
+        ends: list[tuple[int, int]] = []  # entries that adjoin, except for padding, are joined
         for part in (entry.slice for entry in self.entries if wanted(entry)):
             start = ends.pop()[0] if ends and self._aligned(ends[-1][1]) == part.start else part.start
             ends.append((start, part.stop))
@@ -189,18 +192,18 @@ class Layout:
         return Index(torch.cat([torch.arange(*pair) for pair in ends]), self.size)
 
     def named(self, row: Tensor) -> dict[str, Tensor]:
-        """Every entry of a row by name, in logical shape, sharing memory."""
+        """Every entry of a row by name, in its own shape, sharing memory."""
         return {entry.name: entry.view(row) for entry in self.entries}
 
     @property
     def hash(self) -> str:
-        """Changes when a stored row could no longer be read as what it was."""
+        """A hash that changes if stored rows would be read differently."""
         named = [(entry.name, entry.shape, entry.strides) for entry in self.entries]
         return sha256(canonical_json(named))[:16]
 
 
 def _described(model: nn.Module) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
-    """entry -> kind, role and layer. Modules come parents first, so that the innermost role stays."""
+    """Kind, role and layer of each entry. Modules come parents first, so the innermost role wins."""
     kinds, layers, last = dict[str, str](), dict[str, str](), ""
     roles, whole = dict.fromkeys(_tensors(model), ""), dict[str, str]()
     for prefix, module in model.named_modules():
@@ -236,7 +239,7 @@ def _kind(module: nn.Module, name: str) -> str:
 class Network:
     """A model bound to one row at a time: its tensors are views into the row, gradients views into `g` [P].
 
-    Training changes the row in place, so a client's result needs no copy. Binding costs no memory.
+    Training changes the row in place, so a client's result needs no copy. Binding uses no memory.
     """
 
     def __init__(self, model: Model, layout: Layout, device: torch.device) -> None:
@@ -267,9 +270,10 @@ class Network:
         return self
 
     def backward(self, loss: Tensor, retain_graph: bool = False) -> None:
-        """Make `g` the gradient of a loss; zero where it does not reach, or nothing is trained.
+        """Set `g` to the gradient of a loss; 0 for entries that it does not reach or that are not trained.
 
-        The gradients of all tensors are copied together: adding each to its place takes a launch for each.
+        The gradients of all tensors are copied together, because adding each to its place takes one launch
+        per tensor.
         """
         trained = [pair for pair in self._gradients if pair[0].requires_grad]
         if len(trained) < len(self._gradients):
@@ -282,8 +286,9 @@ class Network:
 def initial(
     build: Callable[[], Model], seed: int, device: torch.device | None = None
 ) -> tuple[Model, Layout, Tensor]:
-    """A run's network, its layout as `device` wants it, and its start [P + Q], all on the CPU: every module
-    is drawn by itself, seeded by run seed and its name.
+    """A run's network, its layout for `device`, and its initial row [P + Q], all on the CPU.
+
+    Every module is initialised separately, with a generator seeded by the run's seed and the module's name.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(key(seed, "start"))

@@ -1,4 +1,4 @@
-"""Local training: the only place that calls a method's `loss`, `grad` and `step`."""
+"""Local training, the only caller of a method's `loss`, `grad` and `step`."""
 
 from functools import partial
 
@@ -14,7 +14,9 @@ from fedshift.federation.samples import batches
 
 
 def train(client: Client, method: Method) -> Tensor:
-    """All batches of the client's round; returns (sum of losses, samples seen) [2], fp64, on the device."""
+    """Train on all batches of the client's round; returns (sum of losses, samples seen) [2], fp64, on the
+    device.
+    """
     worker, samples = client.worker, client.samples
     local, seed = worker.spec.local, worker.spec.seed
     plan = schedule(client.n, local, seed, client.t, client.k, worker.batch_norm)
@@ -41,7 +43,7 @@ def train(client: Client, method: Method) -> Tensor:
 
 
 def _step(client: Client, method: Method, optimizer: Optimizer, x: Tensor, y: Tensor) -> Tensor:
-    """One step on a batch; its loss."""
+    """Take one step on a batch and return its loss."""
     with client.precision():
         loss = method.loss(client, x, y)
     _descend(client, method, optimizer, loss)
@@ -52,7 +54,9 @@ def _step(client: Client, method: Method, optimizer: Optimizer, x: Tensor, y: Te
 
 
 def _descend(client: Client, method: Method, optimizer: Optimizer, loss: Tensor) -> None:
-    """One step along the loss' gradient, changed by the method and clipped in the order that it declares."""
+    """Take one step along the loss' gradient, changed by the method and clipped in the order that it
+    declares.
+    """
     g = client.network.g
     client.network.backward(loss)
     if method.clip_first:

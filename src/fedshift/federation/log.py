@@ -1,4 +1,4 @@
-"""What methods log: small tensors of a round, which stay on the device until the round ends."""
+"""Tensors that methods log: small ones of a round, which stay on the device until the round ends."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -17,12 +17,15 @@ class Log:
     """The logged tensors of a run; table: rows of finished rounds since they were last written."""
 
     def __init__(self, method: str, logs: Mapping[str, str], clients: int) -> None:
-        """logs: name -> meaning, of all that the method logs."""
+        """logs: name -> meaning of every tensor that the method logs."""
         self._method, self._names, self.table = f"method {method}", logs, DiagnosticsTable(clients)
         self._pending: dict[tuple[str, tuple[str, ...], tuple[int, ...]], Tensor] = {}
 
     def of_client(self, name: str, value: Tensor, client: int) -> None:
-        """Keep a copy of a client's tensor; the last one of the round counts."""
+        """Save a copy of a client's tensor; the last one of the round counts.
+
+        Raises FedshiftError for a name that the method does not declare.
+        """
         check_known(self._method, "log", name, self._names)
         value, key = value.detach(), (name, CLIENT, (client,))
         before = self._pending.get(key)
@@ -32,7 +35,11 @@ class Log:
             self._pending[key] = value.clone()
 
     def of_server(self, name: str, value: Tensor, axes: str, active: Sequence[int]) -> None:
-        """The same of the server's tensor with these `axes`, of a round with these clients."""
+        """Save a copy of the server's tensor with these `axes`, of a round with these clients.
+
+        Raises FedshiftError for a name that the method does not declare, and for axes that do not fit the
+        tensor.
+        """
         check_known(self._method, "log", name, self._names)
         named = tuple(axes.split())
         counted = zip(named, value.shape, strict=False)
@@ -44,9 +51,9 @@ class Log:
         self._pending[name, named, clients] = value.detach().clone()
 
     def close(self, finished: int, losses: Tensor) -> tuple[list[list[float]], dict[int, dict[str, float]]]:
-        """End the round: bring everything to the host by one transfer, and put it into the table.
+        """End the round: bring everything to the host in one transfer, and append it to the table.
 
-        Returns losses [N, 2] as numbers, and the clients' single numbers: client -> name -> value.
+        Returns losses [N, 2] as numbers, and the clients' scalars: client -> name -> value.
         """
         numbers, *values = on_host([losses, *self._pending.values()])
         clients: dict[str, dict[int, Tensor]] = defaultdict(dict)

@@ -42,7 +42,9 @@ class Transfer:
         self.bytes_down = self.bytes_up = 0
 
     def down(self, row: Tensor, client: int, source: Tensor, again: bool = False) -> None:
-        """Write what `client` receives of `source` [P + Q], and what it kept, to `row`; again: uncounted."""
+        """Write to `row` what `client` receives of `source` [P + Q], and its private entries; again:
+        uncounted.
+        """
         state = self._state
         row[state.shared.at] = source[state.shared.at]
         row[state.private.at] = state.own[client]
@@ -50,7 +52,7 @@ class Transfer:
             self.bytes_down += state.travelling * row.element_size()
 
     def messages_down(self, client: int, messages: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The server's travelling slots and one client's messages, as `client` gets them."""
+        """The server's travelling slots and the messages for one client, as `client` receives them."""
         slots = [slot for slot in self._method.slots if slot.travels]
         has = {slot.name for slot in slots if slot.travels == "once" and self._state.visits[client]}
         got = {slot.name: self._state.slots[slot.name] for slot in slots} | _detached(messages)
@@ -58,14 +60,14 @@ class Transfer:
         return got
 
     def up(self, row: Tensor, client: int) -> None:
-        """The client keeps its private entries; local ones become NaN in the `row` that the server reads."""
+        """Save the client's private entries; local ones become NaN in the `row` that the server reads."""
         state = self._state
         state.own[client] = row[state.private.at]
         row[state.local.at] = torch.nan
         self.bytes_up += state.travelling * row.element_size()
 
     def messages_up(self, messages: Mapping[str, Tensor] | None) -> dict[str, Tensor]:
-        """What a client sends next to its model."""
+        """The messages of a client, in addition to its model."""
         sent = _detached(messages or {})
         self.bytes_up += sum(value.nbytes for value in sent.values())
         return sent
@@ -78,11 +80,16 @@ def _detached(messages: Mapping[str, Tensor]) -> dict[str, Tensor]:
 class Federation:
     """A run in memory. `run()` yields after each round, when the state may be saved.
 
-    evaluated_clients: who holds which samples; clients: who trains: these, or one that holds all samples.
-    layout: what a row holds; state: what outlives the round. worker: what clients train with; transfer: the
-    only way between them and the server. evaluator: tests the models and keeps the best weights. records,
-    statistics, log: what was measured since it was last written. on_client: called whenever a client has
-    trained; round: rounds finished.
+    - evaluated_clients: samples of each client
+    - clients: those that train: the same, or one that holds all samples
+    - layout: entries of a row
+    - state: tensors that outlive the round
+    - worker: networks and data that clients train with
+    - transfer: the only connection between them and the server
+    - evaluator: tests the models and saves the best weights
+    - records, statistics, log: measurements since they were last written
+    - on_client: called whenever a client has trained
+    - round: number of finished rounds
     """
 
     def __init__(
@@ -91,7 +98,9 @@ class Federation:
         transfer: type[Transfer] = Transfer,
         start: Callable[[Layout, Tensor], Tensor] = lambda layout, row: row,
     ) -> None:  # fmt: skip
-        """target: positions of the samples of the held-out domains; start: changes the drawn row [P + Q]."""
+        """target: positions of the samples of the held-out domains; start: changes the initial row [P +
+        Q].
+        """
         self.spec, self.method = spec, method
         self._build, self.device, self.evaluated_clients = build, samples.device, clients
         self.clients = pooled(clients) if method.clients == "pooled" else clients
@@ -121,7 +130,7 @@ class Federation:
         self._downloads: dict[int, dict[str, Tensor]] = {}
 
     def build(self) -> Model:
-        """The network as the method wants it."""
+        """The network, as changed by the method."""
         return self.method.model(self._build())
 
     def _weights(self, like: Tensor) -> Tensor:
@@ -145,7 +154,7 @@ class Federation:
         return {"round": self.round, **{name: owner.state_dict() for name, owner in self._owners.items()}}
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
-        """Take back what `state_dict` gave, into a new Federation of the same run."""
+        """Restore a `state_dict` into a new Federation of the same run."""
         self.round = saved["round"]
         for name, owner in self._owners.items():
             owner.load_state_dict(saved.get(name, {}))
@@ -172,7 +181,7 @@ class Federation:
         self.records.add(self.round, "machine", "", TARGET, "", machine)
 
     def _train(self, clients: Sequence[int]) -> None:
-        """Train these clients from what the server has now, test the models they own, and aggregate."""
+        """Train these clients from the server's current state, test the models they own, and aggregate."""
         if list(clients) != self.server.active:
             self.server.start_round(self.round, list(clients))
         held = 1 if self.method.averages else len(clients)
@@ -197,7 +206,9 @@ class Federation:
                 self.state.receive(k, row)
 
     def _train_client(self, row: Tensor, k: int) -> dict[str, Tensor]:
-        """Send client k its model, train it in `row` [P + Q], test and receive it; return its messages."""
+        """Send client k its model, train it in `row` [P + Q], test it and send it back; returns its
+        messages.
+        """
         client = self._received(row, k, self.transfer.messages_down(k, self._downloads.get(k, {})))
         messages = self._ask(client, self.method.begin)
         with self.worker.passes.counted():
@@ -211,7 +222,9 @@ class Federation:
         return messages
 
     def _visit(self, clients: Iterable[int], ask: Hook) -> Uploads:
-        """Send each client the model and `ask` it for messages; what `ask` does to its row is lost."""
+        """Send each client the model and `ask` it for messages; changes that `ask` makes to its row are
+        lost.
+        """
         uploads: Uploads = {}
         row = torch.empty_like(self.state.row)
         for k in clients:
@@ -221,20 +234,20 @@ class Federation:
         return uploads
 
     def _received(self, row: Tensor, k: int, messages: Mapping[str, Tensor]) -> Client:
-        """Client k, which has received its model into `row` and these messages."""
+        """Client k with its model received into `row`, and these messages."""
         source = self.method.broadcast(self.server, [k])[0] if self.method.generates else self.state.row
         self.transfer.down(row, k, source, again=k in self._visited)
         return Client(self.worker, k, self.round, row, messages)
 
     def _ask(self, client: Client, ask: Hook) -> dict[str, Tensor]:
-        """What a client sends before its first step, drawn by a generator of its own."""
+        """The messages of a client before its first step, with a separate generator."""
         torch.manual_seed(key(self.spec.seed, "begin", self.round, client.k))
         client.model.train()
         with self.worker.passes.counted(), self.worker.precision():
             return self.transfer.messages_up(ask(client))
 
     def _close(self, active: list[int]) -> None:
-        """Record what the round's clients lost and logged and what it cost, and test what the server has."""
+        """Record the losses, logs and costs of the round's clients, and test the server's models."""
         self.round += 1
         losses, logged = self.log.close(self.round, self._losses)
         for k in active:
@@ -250,6 +263,6 @@ class Federation:
 
 
 def _gather(messages: Uploads, sent: Mapping[str, Tensor]) -> None:
-    """Put one client's messages behind those of the clients before it."""
+    """Append one client's messages to those of the clients before it."""
     for name, value in sent.items():
         messages.setdefault(name, []).append(value)

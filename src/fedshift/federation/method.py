@@ -1,6 +1,7 @@
-"""What a federated method may declare and override. A method that declares nothing is FedAvg.
+"""Base class of federated methods, with all attributes and hooks that a method may override. A method that
+overrides nothing is FedAvg.
 
-`__all__` are the names that the file of a method imports.
+`__all__` lists the names that the file of a method imports.
 """
 
 import difflib
@@ -44,24 +45,29 @@ class Method:
     `begin`, then for each batch `loss`, `grad`, `step`, then `end` (client); `aggregate` (server). For the
     held-out domain: `unseen`.
 
-    name: the name in the registry; version: raise it when results change.
-    Params: a frozen dataclass of the hyper-parameters; `hp` is an instance of it.
-    slots: tensors that outlive the round.
-    logs: name -> meaning, in one line, of the tensors that hooks `log`.
-    clients: "pooled" trains one client on all data.
-    weights: weights of the average, in place of the protocol's.
-    weighs: `aggregate` has its own rule for weights, whatever the protocol specifies.
-    optimizer_state: "persist" or "reset" clients' optimisers between rounds, in place of the protocol's.
-    evaluates: "model"; "shared" if private entries are not part of the tested model; or the name of a client
-        slot that contains the client's own model.
-    clip_first: call `grad` after clipping.
-    param_groups: role -> other settings of the optimiser (fedshift.federation.optimizer.Rule) for the
-        trainable entries of that role, which must be the model's last ones.
-    rendering: images that are rendered before training and replace the training images.
-    steady: `loss`, `grad` and `step` do the same operations on the same tensors in every step of a client's
-        round except the first ("round"), or of an epoch except the first ("epoch"), so a GPU may record and
-        replay the step. "": they do not. Subclasses that override one of these hooks or `model` declare it
-        themselves; a method that overrides none is steady.
+    Attributes:
+
+    - name: the name in the registry
+    - version: raise it when results change
+    - Params: a frozen dataclass of the hyper-parameters; `hp` is an instance of it
+    - slots: tensors that outlive the round
+    - logs: name -> meaning, in one line, of the tensors that hooks `log`
+    - clients: "pooled" trains one client on all data
+    - weights: weights of the average, in place of the protocol's
+    - weighs: `aggregate` has its own rule for weights, whatever the protocol specifies
+    - optimizer_state: "persist" or "reset" clients' optimisers between rounds, in place of the protocol's
+    - evaluates: "model"; "shared" if private entries are not part of the tested model; or the name of a
+      client slot that contains the client's own model
+    - clip_first: call `grad` after clipping
+    - param_groups: role -> other settings of the optimiser (fedshift.federation.optimizer.Rule) for the
+      trainable entries of that role, which must be the model's last ones
+    - rendering: images that are rendered before training and replace the training images
+    - steady: whether a GPU may record and replay the step
+
+    A method is steady if `loss`, `grad` and `step` do the same operations on the same tensors in every step.
+    "round": in every step of a client's round except the first; "epoch": in every step of an epoch except the
+    first; "": not. Subclasses that override one of these hooks or `model` declare it themselves; a method
+    that overrides none is steady.
     """
 
     name: ClassVar[str]
@@ -80,7 +86,7 @@ class Method:
     steady: ClassVar[Literal["round", "epoch", ""]] = "round"
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Reject what is nearly a hook: a method with `gradient` for `grad` would silently be FedAvg."""
+        """Reject misspelled hooks: a method with `gradient` in place of `grad` would silently be FedAvg."""
         super().__init_subclass__(**kwargs)
         where = f"{cls.__module__}.{cls.__name__}"
         hooks = [name for name in vars(Method) if not name.startswith("_")]
@@ -94,37 +100,42 @@ class Method:
         self.hp = self.Params() if hp is None else hp
 
     def model(self, model: Model) -> Model:
-        """Change the network once, before the run: swap blocks, replace the head. Raises FedshiftError for a
-        network that it cannot change. Also called when a run is planned, on the meta device, without values.
+        """Change the network once, before the run: swap blocks, replace the head.
+
+        Raises FedshiftError for a network that it cannot change. It is also called when a run is planned, on
+        the meta device, without values.
         """
         return model
 
     def personal(self, L: Layout) -> Index:
-        """Entries of which every client has its own; they travel both ways and the server may mix them."""
+        """Entries of which every client has its own; they travel both ways, and the server may mix them."""
         return L.nothing
 
     def local(self, L: Layout) -> Index:
-        """Entries of which every client has its own and which never leave it."""
+        """Entries of which every client has its own, and which never leave it."""
         return L.nothing
 
     def setup(self, S: Server, visit: Visit) -> Mapping[str, Tensor]:
-        """Before the clients of a round train. `visit(clients, ask)` sends each of these clients the model,
-        calls ask(C), and returns what all of them sent, {name: a list of tensors, one for each}. Returns what
-        each client of the round gets, {name: [K, ..]}, as `C.down.<name>`. Do what happens once where S.t ==
-        0.
+        """Prepare a round, before its clients train.
+
+        `visit(clients, ask)` sends each of these clients the model, calls ask(C), and returns all their
+        messages, {name: a list of tensors, one for each}. The hook returns what each client of the round
+        receives as `C.down.<name>`, {name: [K, ..]}. Do what happens once if S.t == 0.
         """
         return {}
 
     def round(self, S: Server, train: Callable[[Sequence[int]], None]) -> None:
-        """One round: `train(clients)` trains these from the server's present state and aggregates them."""
+        """Run one round; `train(clients)` trains these from the server's current state and aggregates
+        them.
+        """
         train(S.active)
 
     def broadcast(self, S: Server, clients: list[int]) -> Tensor:
-        """The models [K, P + Q] that these clients receive, where the server makes each its own."""
+        """The models [K, P + Q] that these clients receive; override it if the server makes one for each."""
         return S.row.expand(len(clients), -1)
 
     def begin(self, C: Client) -> Mapping[str, Tensor] | None:
-        """The model is received, no step is taken: messages to send."""
+        """Called when the model is received, before the first step; returns messages to send."""
         return None
 
     def loss(self, C: Client, x: Tensor, y: Tensor) -> Tensor:
@@ -135,17 +146,18 @@ class Method:
         """Change the gradient g [P] in place, between backward and clipping."""
 
     def step(self, C: Client, x: Tensor, y: Tensor) -> None:
-        """After the optimiser's step, with the same batch."""
+        """Called after the optimiser's step, with the same batch."""
 
     def end(self, C: Client) -> Mapping[str, Tensor] | None:
-        """After the client's last step, if it took any (C.steps): the messages to send."""
+        """Called after the client's last step, if it took any (C.steps); returns messages to send."""
         return None
 
     def aggregate(self, S: Server, rows: Tensor, p: Tensor, up: Mapping[str, Tensor]) -> None:
-        """Make the new global row from rows [K, P + Q] (local: NaN), weights p [K], messages {name: [K, ..]}.
+        """Compute the new global row from rows [K, P + Q] (local entries: NaN), weights p [K] and messages
+        {name: [K, ..]}.
 
-        What it writes into the personal entries of `rows` is what those clients receive next. This rule,
-        which most methods inherit, is given the average alone, as one row of weight 1 (`averages`).
+        Values that it writes into the personal entries of `rows` are what those clients receive next. This
+        rule, which most methods inherit, gets the average alone, as one row of weight 1 (`averages`).
         """
         S.row[S.shared.at] = mean(rows, p)[S.shared.at]
 
@@ -155,13 +167,15 @@ class Method:
 
     @property
     def steadiness(self) -> str:
-        """`steady`, or "" where a class overrides a hook of the step and does not declare it."""
+        """`steady`, or "" if a class overrides a hook of the step and does not declare it."""
         said = next(one for one in type(self).__mro__ if {"steady", *IN_A_STEP} & vars(one).keys())
         return self.steady if "steady" in vars(said) else ""
 
     @property
     def averages(self) -> bool:
-        """Whether the server needs only the weighted mean of the rows, then computed as they come."""
+        """Whether the server only needs the weighted mean of the rows, which is then computed as they
+        arrive.
+        """
         return type(self).aggregate is Method.aggregate
 
     @property

@@ -14,7 +14,9 @@ from fedshift.spec.settings import Local
 
 @dataclass(frozen=True)
 class Rule:
-    """How a flat vector descends: optimiser, settings, and the norm that its gradient is clipped to."""
+    """An optimiser for a flat vector: its kind, its settings, and the norm that its gradient is clipped
+    to.
+    """
 
     optimizer: Literal["sgd", "adam"]
     lr: float
@@ -31,8 +33,9 @@ class Rule:
 class Optimizer:
     """SGD or Adam of torch over the flat vector w [P] with gradient g [P]; `memory` is its state.
 
-    `tail`: a second optimiser, which steps along, over the entries that follow w in the same row.
-    `on_device`: the learning rate and the step count are tensors there, which a recorded step reads anew.
+    - tail: a second optimiser, which steps along, for the entries that follow w in the same row
+    - on_device: the learning rate and the step count are tensors on the device, which a recorded step reads
+      each time
     """
 
     def __init__(
@@ -57,14 +60,14 @@ class Optimizer:
         self.g = g
 
     def clip(self) -> None:
-        """Scale the gradient to the norm limit where it exceeds it."""
+        """Scale the gradient down to the norm limit if it exceeds it."""
         if self._clip is not None:
             self.g.mul_((self._clip / (self.g.norm() + 1e-6)).clamp(max=1.0))
         if self._tail is not None:
             self._tail.clip()
 
     def rate(self, lr: float) -> None:
-        """Make this the learning rate of the next steps."""
+        """Set the learning rate of the next steps."""
         group = self._inner.param_groups[0]
         if not isinstance(group["lr"], Tensor):
             group["lr"] = lr

@@ -1,5 +1,6 @@
-"""Precision: whether a GPU may round fp32 factors to TF32 (10 bits of mantissa), which torch allows in
-convolutions unless told otherwise, and how a CPU computes products of bf16 tensors.
+"""Precision: whether a GPU may round fp32 factors to TF32, and how a CPU computes products of bf16 tensors.
+
+TF32 has 10 bits of mantissa. By default, torch allows it in convolutions.
 """
 
 from collections.abc import Iterator
@@ -17,16 +18,17 @@ TF32_SINCE = (8, 0)  # compute capability
 
 
 def has_tf32(device: torch.device) -> bool:
-    """Whether matrix products and convolutions of fp32 tensors can be computed in TF32 there."""
+    """Whether the device can compute matrix products and convolutions of fp32 tensors in TF32."""
     return device.type == "cuda" and torch.cuda.get_device_capability(device) >= TF32_SINCE
 
 
 @contextmanager
 def arithmetic(precision: str, device: torch.device) -> Iterator[None]:
-    """Choose the arithmetic of the block: convolutions and matrix products of fp32 tensors on CUDA are TF32
-    for "tf32", and fp32 for "fp32" and "bf16"; for "bf16", a CPU without instructions for bf16 computes as
-    `Bf16Products`. Switches of the process are put back at the end. Raises FedshiftError for "tf32" on a
-    device without it.
+    """Choose the arithmetic of the block, and restore the switches of the process at its end.
+
+    Convolutions and matrix products of fp32 tensors on CUDA are TF32 for "tf32", and fp32 for "fp32" and
+    "bf16". For "bf16", a CPU without bf16 instructions computes as in `Bf16Products`. Raises FedshiftError
+    for "tf32" on a device without it.
     """
     tf32 = precision == "tf32"
     if tf32 and not has_tf32(device):
@@ -54,15 +56,17 @@ PRODUCTS = frozenset({
 
 
 def has_bf16(device: torch.device) -> bool:
-    """Whether torch computes products of bf16 tensors there by instructions: on a CPU, from AVX-512 on."""
+    """Whether torch computes products of bf16 tensors on the device by instructions: on a CPU, from AVX-512
+    on.
+    """
     return device.type != "cpu" or bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 class Bf16Products(TorchDispatchMode):
     """In the block, convolutions and matrix products of bf16 tensors are computed in fp32, then rounded.
 
-    So do bf16 instructions, except for the order of the sum; without them, torch computes entry by entry,
-    about twenty times slower.
+    Bf16 instructions do the same, except for the order of the sum. Without them, torch computes entry by
+    entry, about twenty times slower.
     """
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -1,7 +1,8 @@
-"""What a run records, in three tables: rows in memory, immutable Parquet segments on disk.
+"""Measurements of a run in three tables: rows in memory, immutable Parquet segments on disk.
 
-Records: one value a row - accuracies and losses, costs, clients' scalars. Statistics: one evaluated set a
-    row, from which metrics are computed. Diagnostics: one number a row of the tensors that a method records.
+- Records: one value a row (accuracies and losses, costs, clients' scalars)
+- Statistics: one evaluated set a row, from which metrics are computed
+- Diagnostics: one number a row of the tensors that a method records
 """
 
 from __future__ import annotations
@@ -40,20 +41,21 @@ MEASURED = ("machine",)
 
 
 def reproducible(records: pa.Table) -> pa.Table:
-    """Records without those of MEASURED, and without times: equal for equal runs on one class of machine."""
+    """Records without those of MEASURED and without times; equal for equal runs on one class of machine."""
     rows = records.filter(pc.invert(pc.is_in(records["stage"], pa.array(MEASURED))))
     times = pa.nulls(len(rows), pa.float64())
     return rows.set_column(rows.schema.get_field_index("time"), SCHEMA.field("time"), times)
 
 
 def timings(records: pa.Table) -> pa.Table:
-    """Records of MEASURED: what each round took on its machine, and when it ended."""
+    """Records of MEASURED: the duration of each round on its machine, and when it ended."""
     return records.filter(pc.is_in(records["stage"], pa.array(MEASURED)))
 
 
 def timed(records: pa.Table, timings: pa.Table, otherwise: float) -> pa.Table:
-    """What `reproducible` and `timings` split: rows have the time (s since 1970) at which their round ended,
-    or `otherwise`.
+    """Join the two parts that `reproducible` and `timings` split.
+
+    Each row has the time (s since 1970) at which its round ended, or `otherwise`.
     """
     ended = dict(zip(timings["round"].to_pylist(), timings["time"].to_pylist(), strict=True))
     first = min(ended.values(), default=otherwise)
@@ -82,7 +84,9 @@ class Table:
 
 
 class Records(Table):
-    """Single values. Stages in MEASURED, and `time`, depend on the machine; all else must be reproducible."""
+    """Table of single values. Stages in MEASURED, and `time`, depend on the machine; the others are
+    reproducible.
+    """
 
     schema = SCHEMA
 
@@ -112,7 +116,9 @@ class StatisticsTable(Table):
 
 
 class DiagnosticsTable(Table):
-    """Numbers of the tensors that methods record, reproducible to the last bit; clients: all of the run."""
+    """Table of tensors that methods record, reproducible to the last bit; clients: number of clients of the
+    run.
+    """
 
     schema = DIAGNOSTICS
 
@@ -126,9 +132,9 @@ class DiagnosticsTable(Table):
     ) -> None:  # fmt: skip
         """Record a tensor after `finished` rounds: values [axes], where each axis "K" counts these `clients`.
 
-        A first axis "K" or "N" (all clients) becomes the column `client`, which is -1 without one. `index` is
-        the place among the other axes, flattened as if every "K" had all clients, so that a place
-        means the same whichever clients take part.
+        A first axis "K" or "N" (all clients) becomes the column `client`, which otherwise is -1. `index` is
+        the place among the other axes, flattened as if every "K" had all clients. A place therefore has the
+        same meaning whichever clients take part.
         """
         sized = list(zip(axes, values.shape, strict=True))
         shape = [self._clients if axis == "K" else n for axis, n in sized]
@@ -159,18 +165,21 @@ ADAPTED = "adapted"  # stage of a model that an evaluation has adapted to the he
 
 
 def reported(tested: Collection[Tested]) -> Tested:
-    """The model that selection, tables and MLflow use: the first of LOCAL, PERSONALISED and GLOBAL that was
-    tested on clients, else GLOBAL; so does FLGo's logger, from which FDSE's numbers come.
+    """The model that selection, tables and MLflow use.
+
+    It is the first of LOCAL, PERSONALISED and GLOBAL that was tested on clients, else GLOBAL. FLGo's logger,
+    the source of FDSE's numbers, does the same.
     """
     return next((choice for choice in (LOCAL, PERSONALISED) if choice in tested), GLOBAL)
 
 
 def own_split(partition: Mapping[str, Any], test: int) -> str:
-    """The split of the clients' images that `id` is measured on: "test", or "val" where the resolved
-    `partition` declares no test part.
+    """The split of the clients' images that `id` is measured on: "test", or "val" if the partition has no
+    test part.
 
-    test: test images of all clients, by which official lists without a test part are known. With a declared
-    test part, a client without a test image has no value.
+    With a declared test part, a client without a test image has no value.
+
+    test: number of test images of all clients, which identifies official lists without a test part
     """
     declared = bool(test) if partition["split"] == "official" else partition["fractions"][2] > 0
     return "test" if declared else "val"
@@ -178,7 +187,7 @@ def own_split(partition: Mapping[str, Any], test: int) -> str:
 
 @dataclass(frozen=True)
 class Statistics:
-    """Of a set of samples, or of many: `...` is empty, or an axis of sets."""
+    """Statistics of a set of samples, or of several: `...` is empty, or an axis of sets."""
 
     n: NDArray[Any]
     """[..., C] Samples by class."""
@@ -202,7 +211,7 @@ class Statistics:
 def union(
     arrays: dict[str, NDArray[Any]], starts: NDArray[Any] | tuple[int, ...] = (0,)
 ) -> dict[str, NDArray[Any]]:
-    """Statistics, by name, of unions of sets from each of `starts` to the next; `loss` needs `n`; in fp64."""
+    """Statistics, by name, of unions of sets from each of `starts` to the next, in fp64; `loss` needs `n`."""
     totals = {name: array * arrays["n"] if name == "loss" else array for name, array in arrays.items()}
     sums = {name: np.add.reduceat(one, starts, axis=0, dtype=np.float64) for name, one in totals.items()}
     if "loss" in sums:

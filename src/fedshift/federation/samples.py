@@ -1,4 +1,6 @@
-"""The images of a run as the engine sees them: one tensor of pixels, one of labels, and who holds which."""
+"""The images of a run in the engine: one tensor of pixels, one of labels, and the positions of each
+client.
+"""
 
 import itertools
 import os
@@ -15,12 +17,14 @@ CPU = torch.device("cpu")
 Channels = tuple[float, float, float]
 Batch = tuple[Tensor, Tensor]
 RESIDENT = 16 << 30  # bytes of images that an accelerator takes
-AHEAD = 2  # gathers that wait, done, for whoever computes
+AHEAD = 2  # finished gathers that wait for the computation
 
 
 class Augmentation(Protocol):
-    """Batched augmentation: `draw` all randomness of n samples, then apply it on any device to a batch, or to
-    any number of batches of `size` together.
+    """Batched augmentation in two steps.
+
+    `draw` samples all random numbers for n images. Calling it then applies them on any device, to one batch
+    or to any number of batches of `size` together.
     """
 
     def draw(self, n: int, generator: torch.Generator) -> Tensor: ...
@@ -29,12 +33,14 @@ class Augmentation(Protocol):
 
 
 class Samples:
-    """pixels [n, ...] (uint8 images [n, px, px, 3], possibly a memory map) and labels [n], gathered by index
-    for `device`.
+    """Pixels [n, ...] and labels [n], gathered by index for `device`.
 
-    They lie on `home`: the device where they fit into `resident_bytes` (None: RESIDENT, or half the machine's
-    memory where the device is a CPU), else the host; then `stream` gathers ahead. mean, deviation: what
-    `augment` and `evaluate` subtract from and divide pixels in [0, 1] by, per channel.
+    Pixels are uint8 images [n, px, px, 3], possibly a memory map. They are stored on `home`: the device if
+    they fit into `resident_bytes`, else the host, from where `stream` gathers ahead.
+
+    - resident_bytes: if None, RESIDENT, or half the machine's memory if the device is a CPU
+    - mean, deviation: per channel, what `augment` and `evaluate` subtract from pixels in [0, 1] and divide
+      them by
     """
 
     def __init__(
@@ -52,11 +58,11 @@ class Samples:
         self.pixels, self.labels = pixels.to(self.home), labels.to(self.home)
 
     def take(self, index: Tensor) -> Batch:
-        """Pixels and labels at positions `index` [B] (which lies at home), on the device."""
+        """Pixels and labels at positions `index` [B] (a tensor on `home`), on the device."""
         return self._send(self._gather(index))
 
     def stream(self, indices: Iterable[Tensor]) -> Iterator[Batch]:
-        """`take` of each index; where images are not resident, a thread gathers the next AHEAD meanwhile."""
+        """`take` for each index; if images are not resident, a thread gathers the next AHEAD meanwhile."""
         if self._reader is None:
             yield from map(self.take, indices)
             return
@@ -69,7 +75,7 @@ class Samples:
             yield self._send(gathers.popleft().result())
 
     def _gather(self, index: Tensor) -> Batch:
-        """Pixels and labels at home; in pinned memory where they will be sent to a GPU."""
+        """Pixels and labels at home, in pinned memory if they are sent to a GPU."""
         out = None
         if self.device.type == "cuda" and self.home != self.device:
             shape = (len(index), *self.pixels.shape[1:])
@@ -86,12 +92,12 @@ class Samples:
         return x.float() * self._deviation + self._mean
 
     def normalised(self, u: Tensor) -> Tensor:
-        """Images in [0, 1] as the network sees them."""
+        """Images in [0, 1] normalised for the network."""
         return (u - self._mean) / self._deviation
 
 
 def _room(device: torch.device) -> int:
-    """Bytes of images that may lie on the device; on a CPU, that its file cache will hold."""
+    """Bytes of images that the device may hold; on a CPU, bytes that the file cache may hold."""
     if device.type != "cpu":
         return RESIDENT
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
@@ -116,7 +122,7 @@ class ClientData:
 
 
 def pooled(clients: list[ClientData]) -> list[ClientData]:
-    """One client that holds what all hold."""
+    """One client with the samples of all clients."""
     splits = ([client.split(name) for client in clients] for name in ("train", "val", "test"))
     domains = sorted({domain for client in clients for domain in client.domains})
     few_shot = sorted({label for client in clients for label in client.few_shot})
@@ -124,8 +130,8 @@ def pooled(clients: list[ClientData]) -> list[ClientData]:
     return [ClientData(train, val, test, tuple(domains), tuple(few_shot))]
 
 
-# Bytes of stored pixels, as floats, that are worked on at once; the work takes some ten times as much. A CPU
-# gains no more from large ones than its cache holds; a large GPU takes a client's round of small images.
+# Bytes of stored pixels, as floats, to augment at once, in about ten times as much memory. A CPU is not
+# faster beyond its cache; a large GPU takes a client's round of small images.
 AT_ONCE = {"cpu": 4 << 20}
 AT_ONCE_ELSEWHERE = 64 << 20
 PART = 320  # of a GPU's memory, where that is more
@@ -134,10 +140,10 @@ PART = 320  # of a GPU's memory, where that is more
 def batches(
     samples: Samples, order: Tensor, draws: Tensor, sizes: Sequence[int]
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """The samples at `order` [M] (at home), augmented by `draws` [M, ..] (on the device), in batches of these
-    sizes, one after the other: x [B, 3, h, w], y [B].
+    """Augment the samples at `order` [M] by `draws` [M, ..] and yield batches of these sizes in turn.
 
-    Numbers are those of each batch augmented by itself.
+    `order` is at home, `draws` on the device. Yields x [B, 3, h, w], y [B]. The numbers equal those of each
+    batch augmented separately.
     """
     budget = AT_ONCE.get(samples.device.type, AT_ONCE_ELSEWHERE)
     if samples.device.type == "cuda":
@@ -150,7 +156,7 @@ def batches(
 
 
 def _chunks(sizes: Sequence[int], most: int) -> Iterator[tuple[slice, int]]:
-    """Slices that are worked on at once, with the size of their batches: `most` samples, or one batch."""
+    """Slices to compute at once, with the size of their batches: `most` samples, or one batch."""
     start = 0
     for size, alike in itertools.groupby(sizes):
         remaining = len(list(alike))

@@ -1,4 +1,4 @@
-"""What a method's server hooks see."""
+"""The server as a method's hooks see it."""
 
 import functools
 from collections.abc import Mapping
@@ -19,11 +19,18 @@ from fedshift.federation.state import State
 class Server:
     """The server in a round.
 
-    t: the round, from 0; T: the number of rounds; N: the number of clients; active: those of this round.
-    p: their weights by the protocol or the method [K], of sum 1; weights: those of all clients [N].
-    row: the global row [P + Q]; slot: `S.slot.<name>` are the server's slots.
-    layout: what a row holds; shared, personal, local: which entries of it are whose.
-    rng: this round's generator, on the CPU; peeked: floats of private entries that analysis has read.
+    - t: the round, from 0
+    - T: the number of rounds
+    - N: the number of clients
+    - active: the clients of this round
+    - p: their weights by the protocol or the method [K], of sum 1
+    - weights: weights of all clients [N]
+    - row: the global row [P + Q]
+    - slot: `S.slot.<name>` are the server's slots
+    - layout: the entries of a row
+    - shared, personal, local: the entries of each kind
+    - rng: this round's generator, on the CPU
+    - peeked: floats of private entries that analysis has read
     """
 
     def __init__(self, state: State, weights: Tensor, rounds: int, log: Log) -> None:
@@ -38,34 +45,35 @@ class Server:
 
     @property
     def row(self) -> Tensor:
-        """The global row [P + Q]; its personal and local entries are meaningless."""
+        """The global row [P + Q]; its personal and local entries have no meaning."""
         return self._state.row
 
     def start_round(self, t: int, active: list[int]) -> None:
-        """Round t with these clients."""
+        """Start round t with these clients."""
         weights = self.weights[active]
         self.t, self.active, self.p = t, active, weights / weights.sum()
         self.rng = generator(self._state.seed, "server", t, *active)
 
     @property
     def trained(self) -> list[int]:
-        """The clients that have taken part in a round so far; all of them before anybody has."""
+        """The clients that have taken part in a round so far, or all clients if none has."""
         visited = [k for k, visits in enumerate(self._state.visits) if visits]
         return visited or list(range(self.N))
 
     def descend(self, name: str, g: Tensor, rule: Rule) -> None:
-        """One optimiser step on the server's slot `name` along g, of its shape; its memory is kept."""
+        """One optimiser step on the server's slot `name` along g, of its shape; the optimiser's memory is
+        stored.
+        """
         w = getattr(self.slot, name)
         optimizer = Optimizer(rule, w, g, self._state.optimizers[f"server-{name}", 0])
         optimizer.clip()
         optimizer.step()
 
     def layers(self, index: Index, by: str = "layer") -> dict[str, slice | Tensor]:
-        """Where the trainable entries of each layer lie in a row, of those in `index` (`S.shared`,
-        `S.personal`): name -> positions, in the order of the model.
+        """Positions of the trainable entries of each layer in `index` (`S.shared`, `S.personal`).
 
-        A layer is a convolution or linear map with its normalisation, or a module with `layer = True`; by
-        "tensor": each tensor by itself.
+        Returns name -> positions, in the order of the model. A layer is a convolution or linear map with its
+        normalisation, or a module with `layer = True`. by "tensor": each tensor separately.
         """
         if (index, by) not in self._layers:
             parts = self.layout.layers(index & self.layout.trainable, by)
@@ -74,7 +82,7 @@ class Server:
 
     @functools.cached_property
     def buffers(self) -> slice | Tensor:
-        """Where the shared buffers (statistics of normalisations) lie in a row."""
+        """Positions of the shared buffers (statistics of normalisations) in a row."""
         return (self.shared & ~self.layout.trainable).to(self.row.device).at
 
     def shuffled(self) -> list[int]:
@@ -83,25 +91,29 @@ class Server:
         return [self.active[i] for i in order.tolist()]
 
     def log(self, name: str, value: Tensor, axes: str = "K") -> None:
-        """Keep a small tensor of this round with the run; it stays on the device until the round ends, and
-        the last one of a name counts.
+        """Save a small tensor of this round with the run.
+
+        It stays on the device until the round ends; the last one of a name counts. Raises FedshiftError for a
+        name that is not among the method's `logs`.
 
         axes: a word for each axis: "K" counts the round's clients, "N" all clients, any other word what it
-        names. Raises FedshiftError for a name that is not among the method's `logs`.
+            names
         """
         self._log.of_server(name, value, axes, self.active)
 
     def peek(self, index: Index) -> Tensor:
-        """Private entries of all clients [N, |index|], for unseen domains only; counted in floats."""
+        """Private entries of all clients [N, |index|], for the test on held-out domains only; counted in
+        floats.
+        """
         self.peeked += self.N * self._state.layout.floats(index)
         return self._state.own[:, self._state.within_private(index)]
 
     def state_dict(self) -> dict[str, Any]:
-        """What was counted; the rest follows from the state and the round."""
+        """The counter; all else follows from the state and the round."""
         return {"peeked": self.peeked}
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
-        """Take back what `state_dict` gave."""
+        """Restore a `state_dict`."""
         self.peeked = saved["peeked"]
 
 
@@ -118,5 +130,7 @@ def mean(rows: Tensor, p: Tensor) -> Tensor:
 
 
 def accumulate(total: Tensor | None, row: Tensor, weight: Tensor) -> Tensor:
-    """`mean`, row by row, in place: the sum so far [..], None before the first, plus one `row` [..]."""
+    """One term of `mean`, in place: the sum so far [..], None before the first, plus weight times `row`
+    [..].
+    """
     return row * weight if total is None else total.addcmul_(row, weight)

@@ -18,18 +18,19 @@ from fedshift.federation.layout import Index, Layout
 
 @dataclass(frozen=True)
 class Slot:
-    """A tensor that outlives the round, beside the model: `S.slot.<name>` on the server, `C.slot.<name>` at a
-    client.
+    """A tensor that outlives the round, in addition to the model.
 
-    name: by which hooks reach it.
-    like: "model" [P + Q], "w" [P], or a function of the layout and the number of clients N that returns the
-        shape.
-    owner: one for the server, or one for each client.
-    travels: a server slot with "down" reaches the clients as `C.down.<name>` in every round; with "once" they
-        keep what reached them on their first visit.
-    init: zeros, the row that the client receives on its first visit, or a function of layout, N and a seeded
-        generator that returns the (server's) tensor.
-    saved: a server slot that is written beside the weights of a run whose `evaluation.keep` is "slots".
+    Hooks reach it as `S.slot.<name>` on the server and `C.slot.<name>` at a client.
+
+    - name: its name
+    - like: "model" [P + Q], "w" [P], or a function of the layout and the number of clients N that returns the
+      shape
+    - owner: one for the server, or one for each client
+    - travels: a server slot with "down" reaches the clients as `C.down.<name>` in every round; with "once" on
+      their first visit, and they store it
+    - init: zeros, the row that the client receives on its first visit, or a function of layout, N and a
+      seeded generator that returns the server's tensor
+    - saved: whether a server slot is written with the weights of a run whose `evaluation.keep` is "slots"
     """
 
     name: str
@@ -48,13 +49,23 @@ TRAINED = Slot("trained", "model", "client")  # where `evaluation.keep` is "clie
 
 
 class State:
-    """The persistent tensors of a run with `clients` clients, N; layout: what a row holds.
+    """The persistent tensors of a run with `clients` clients, N; layout: the entries of a row.
 
-    personal: entries of which every client has its own, and which travel; local: those that never leave it.
-    private: both of these; shared: all others; travelling: floats of a row that travel, one way. row: the
-    global row [P + Q], whose shared entries alone have a meaning; own: private entries [N, |private|]. slots:
-    name -> tensor, with a first axis over clients where these own it. optimizers: (role of a network, client)
-    -> an optimiser's memory; visits: rounds each client trained in.
+    Entries:
+
+    - personal: entries of which every client has its own, and which travel
+    - local: entries of which every client has its own, and which never leave it
+    - private: both of these
+    - shared: all others
+    - travelling: number of floats of a row that travel, one way
+
+    Tensors:
+
+    - row: the global row [P + Q], of which only the shared entries have a meaning
+    - own: private entries of the clients [N, |private|]
+    - slots: name -> tensor, with a first axis over clients if these own it
+    - optimizers: (role of a network, client) -> an optimiser's memory
+    - visits: rounds each client trained in
     """
 
     def __init__(
@@ -86,17 +97,17 @@ class State:
         return torch.zeros(*axis, *shape, dtype=start.dtype, device=start.device)
 
     def receive(self, client: int, row: Tensor) -> None:
-        """Store the personal entries of a `row` that the server mixed: what this client gets next."""
+        """Store the personal entries of a `row` that the server mixed; the client receives them next."""
         self.own[client, self._mixed] = row[self.personal.at]
 
     def private_row(self, client: int) -> Tensor:
-        """The client's private entries inside the global row [P + Q], a copy."""
+        """A copy of the global row [P + Q] with the client's private entries."""
         row = self.row.clone()
         row[self.private.at] = self.own[client]
         return row
 
     def within_private(self, index: Index) -> Tensor:
-        """Where the entries of `index` that are private lie in a row of `own`."""
+        """Positions of the private entries of `index` in a row of `own`."""
         return index.mask[self.private.mask].nonzero().flatten().to(self.row.device)
 
     def server_slots(self) -> dict[str, Tensor]:
@@ -114,7 +125,7 @@ class State:
         return tensors
 
     def state_dict(self) -> dict[str, Any]:
-        """All of it, nested by name; tensors share memory with the state."""
+        """All tensors, nested by name; they share memory with the state."""
         memories: dict[str, dict[str, dict[str, Tensor]]] = {}
         for (role, client), memory in self.optimizers.items():
             memories.setdefault(role, {})[str(client)] = dict(memory)
@@ -122,7 +133,7 @@ class State:
         return {**tensors, "visits": list(self.visits)}
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
-        """Take back what `state_dict` gave, in place: views of hooks stay views."""
+        """Restore a `state_dict` in place, so that views of hooks remain valid."""
         self.row.copy_(saved["row"])
         self.own.copy_(saved["own"])
         for name, slot in self.slots.items():

@@ -1,7 +1,7 @@
-"""Ditto: a personal model beside the global model (Li et al. 2021, Algorithm 1).
+"""Ditto: a personal model in addition to the global model (Li et al. 2021, Algorithm 1).
 
-Both take a step on the same batch. The personal model starts from the first model received, keeps statistics
-of its own, and never leaves its client. lam = 0 is local training from the common start.
+Both take a step on the same batch. The personal model starts from the first model received, has its own
+statistics, and never leaves its client. lam = 0 is local training from the common start.
 """
 
 from dataclasses import dataclass

@@ -1,11 +1,12 @@
-"""DSU: the style of a map becomes a draw around itself (Li et al., ICLR 2022), averaged by FedAvg.
+"""DSU: the style of a feature map is sampled around its own value (Li et al., ICLR 2022), averaged by FedAvg.
 
-Only in training; statistics are not constants for the gradient. Each position decides by its own coin in
+The layer acts in training only; its statistics are part of the gradient. Each position flips its own coin in
 every forward pass.
-Positions: the official ResNet has six, before the stem's normalisation, after its pooling and after each
-stage. Other networks have no stem: a position after each stage; one whose stem is no chain with a
-normalisation of its own (mobilenet, vit_small) needs `stages`. StableFDG's code holds the layer but no
-network that uses it; `stages: [stage1, stage2, stage3]` is where it puts MixStyle.
+
+The official ResNet has six positions: before the stem's normalisation, after the stem's pooling, and after
+each stage. For networks without a stem, a position follows each stage. `stages` is required if the stem is
+not a chain that contains a normalisation (mobilenet, vit_small). StableFDG's code contains the layer but no
+network that uses it; `stages: [stage1, stage2, stage3]` is where that code puts MixStyle.
 """
 
 from collections import OrderedDict
@@ -27,8 +28,8 @@ from fedshift.models.layers.style import adain, style, widened
 
 @dataclass(frozen=True)
 class Params:
-    """p: probability of each coin; stages: after which, default all and before the stem's normalisation;
-    centralized: StableFDG, Table 4a.
+    """p: probability of each coin; stages: positions after these stages, default all and before the stem's
+    normalisation; centralized: one model on all data (StableFDG, Table 4a).
     """
 
     p: Annotated[float, Field(ge=0, le=1)] = 0.5
@@ -38,17 +39,19 @@ class Params:
 
 @equation("DSU", "uncertain style")
 def dsu(x: Tensor, noise: Tensor) -> Tensor:
-    """x [B, C, h, w] with mu + e_mu Sigma_mu and sigma + e_sigma Sigma_sigma; noise [2, B, C] = (e_mu,
-    e_sigma).
+    """Replace the style (mu, sigma) of x [B, C, h, w] by (mu + e_mu Sigma_mu, sigma + e_sigma Sigma_sigma).
 
-    All variances, over space and over the batch, are unbiased + 1e-6 (0 + 1e-6 over one pixel or one sample).
+    noise [2, B, C] is (e_mu, e_sigma), standard normal. All variances, over space and over the batch, are
+    unbiased + 1e-6; over one pixel or one sample they are 1e-6.
     """
     own = style(x)
     return adain(x, own, widened(own, noise))
 
 
 class Uncertainty(nn.Module):
-    """DSU as a layer without tensors: [B, C, h, w] to the same, in training with probability p."""
+    """DSU as a layer without parameters: [B, C, h, w] to the same shape, active in training with probability
+    p.
+    """
 
     def __init__(self, p: float) -> None:
         super().__init__()
@@ -78,7 +81,7 @@ class DSU(Centralizable):
 
 
 def _before_normalisation(model: Model, layer: nn.Module) -> nn.Module:
-    """The stem, a chain of modules, with a layer before its batch normalisation; names stay."""
+    """Insert `layer` before the batch normalisation of the stem, a chain of modules; names do not change."""
     stem = model.stages["stem"]
     if not isinstance(stem, nn.Sequential) or not any(isinstance(part, _BatchNorm) for part in stem):
         what = f"the stem of {model.name} has no batch normalisation to put the first layer before"

@@ -1,8 +1,9 @@
 """FedBN: batch-normalisation layers stay with their client (Li et al. 2021, Algorithm 1).
 
-All tensors of batch-normalisation layers - affine and running statistics, found by module type - never leave
-the client. For a domain that no client has, they are the plain mean over the clients that have trained (as
-CCST's evaluation of FedBN does, where all have): a declared exception for analysis.
+All tensors of batch-normalisation layers (affine parameters and running statistics, found by module type)
+never leave the client. A domain without a client is tested with their plain mean over the clients that have
+trained. CCST's evaluation of FedBN does the same, with all clients trained. This test, for analysis only,
+reads entries that the server never receives.
 """
 
 from torch import Tensor

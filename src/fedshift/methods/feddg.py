@@ -1,18 +1,25 @@
 """FedDG (ELCFS): episodic learning with amplitudes of all clients' images (Liu et al., CVPR 2021), for
 classification.
 
-Before the first round every client, whoever takes part in it, sends the low-frequency amplitudes of its
-training images, and gets everybody's when it first takes part: the centre of the shifted spectrum alone,
-which is all that is mixed. A step minimises L_in(theta) + L_out(theta'), theta' one clamped gradient step on
-L_in away and L_out the loss of images with mixed amplitudes; the inner gradient is a constant (first order,
-as released). For every image another client is drawn, all of them alike, then one of its images (as released;
-there from an eighth of the images, here from all).
-Deviations: the boundary-contrastive term belongs to segmentation. Mixing is the paper's, (1 - r) a' + r a
-with r ~ U(0, 1) and a square of at least one bin around the mean; `released` swaps the mean alone. In CCST's
-port the client itself may be drawn, too, and the outer model is a detached copy, so that the outer loss has
-no effect: preset `ccst_port`, which is FedAvg. A client without others draws from itself. Augmented images
-are mixed with amplitudes of images as they are. Statistics of batch normalisation are those of L_in's pass
-alone.
+Before the first round every client, active or not, sends the low-frequency amplitudes of its training images:
+the centre of the shifted spectrum, which is all that is mixed. It receives the amplitudes of all clients when
+it first takes part.
+
+A step minimises L_in(theta) + L_out(theta'). theta' is one clamped gradient step on L_in away; L_out is the
+loss on images with mixed amplitudes. The inner gradient is a constant (first order, as released). For every
+image, another client is sampled uniformly, then one of that client's images. The released code samples from
+an eighth of the images, this code from all.
+
+Deviations:
+
+- The boundary-contrastive term belongs to segmentation and is omitted.
+- Mixing is the paper's: (1 - r) a' + r a with r ~ U(0, 1) and a square of at least one bin around the mean.
+  `released` swaps the mean alone.
+- In CCST's port a client may also sample from itself. Its outer model is a detached copy, so the outer loss
+  has no effect. This is the preset `ccst_port`, which equals FedAvg.
+- A client without others samples from itself.
+- Augmented images are mixed with amplitudes of unaugmented images.
+- Statistics of batch normalisation are those of L_in's pass alone.
 """
 
 from collections.abc import Mapping
@@ -27,10 +34,12 @@ from fedshift.federation.method import Client, Method, Server, Slot, Visit, equa
 
 @dataclass(frozen=True)
 class Params:
-    """width: half the square's side as a part of the image's; released: swap the mean alone; inner: rate of
-    the inner step; clamp: bound of the inner step's gradient;
-    outer: whether L_out counts; amplitudes: those of other clients, or of all, the client itself included
-        (CCST's port).
+    """`width`: half the square's side as a part of the image's.
+    `released`: swap the mean alone.
+    `inner`: learning rate of the inner step.
+    `clamp`: bound of the inner step's gradient.
+    `outer`: whether L_out counts.
+    `amplitudes`: those of other clients, or of all clients including its own (CCST's port).
     """
 
     width: float = 0.01
@@ -43,20 +52,22 @@ class Params:
 
 @equation("FedDG", "Eq. 2, low-frequency square")
 def half_width(size: int, width: float, released: bool = False) -> int:
-    """Bins each side of the mean, max(1, floor(width size)), size: the smaller side (px); `released`: 0."""
+    """Bins on each side of the mean: max(1, floor(width size)), or 0 if `released`. size: the smaller side,
+    px.
+    """
     return 0 if released else max(1, int(width * size))
 
 
 def low_frequencies(size: int, half: int, device: torch.device) -> Tensor:
-    """Places of the bins -half .. half along an unshifted axis of `size`, [2 half + 1]."""
+    """Indices of the bins -half .. half along an unshifted axis of `size` bins, [2 half + 1]."""
     return torch.arange(-half, half + 1, device=device) % size
 
 
 @equation("FedDG", "Eq. 2, amplitudes")
 def low_amplitudes(u: Tensor, half: int) -> Tensor:
-    """|FFT2|, unscaled, per channel of u [B, 3, h, w], in [0, 1], to [B, 3, 2 half + 1, 2 half + 1].
+    """Unscaled |FFT2| per channel of u [B, 3, h, w] in [0, 1]: [B, 3, 2 half + 1, 2 half + 1].
 
-    Frequencies -half .. half in both axes of the shifted spectrum, the mean in the middle.
+    Frequencies -half .. half in both axes of the shifted spectrum, with the mean in the middle.
     """
     rows, columns = (low_frequencies(size, half, u.device) for size in u.shape[2:])
     return torch.fft.fft2(u).abs()[:, :, rows[:, None], columns]
@@ -64,10 +75,10 @@ def low_amplitudes(u: Tensor, half: int) -> Tensor:
 
 @equation("FedDG", "Eq. 2-3, interpolation")
 def mix_amplitudes(u: Tensor, other: Tensor, r: Tensor, half: int) -> Tensor:
-    """u [B, 3, h, w] with its central amplitudes a replaced by (1 - r) other + r a, phases kept, real part,
-    clipped to [0, 1].
+    """Replace the central amplitudes a of u [B, 3, h, w] by (1 - r) other + r a; the phases stay.
 
-    other [B, 3, 2 half + 1, 2 half + 1]; r [B].
+    other [B, 3, 2 half + 1, 2 half + 1]; r [B]. Returns the real part of the inverse transform, clipped to
+    [0, 1].
     """
     spectrum = torch.fft.fft2(u)
     rows, columns = (low_frequencies(size, half, u.device) for size in u.shape[2:])
@@ -79,15 +90,15 @@ def mix_amplitudes(u: Tensor, other: Tensor, r: Tensor, half: int) -> Tensor:
 
 @equation("FedDG", "Eq. 5, inner step")
 def inner_step(w: Tensor, g: Tensor, rate: float, clamp: float) -> Tensor:
-    """w - rate clamp(g, -clamp, clamp); w, g = grad L_in(w) [P], without weight decay and unclipped."""
+    """w - rate clamp(g, -clamp, clamp), [P]; g = grad L_in(w), without weight decay and unclipped."""
     return w - rate * g.clamp(-clamp, clamp)
 
 
 def draw_amplitudes(sizes: Tensor, own: int | None, site: Tensor, image: Tensor) -> Tensor:
-    """Positions [B] in a bank that holds sizes [N] amplitudes of client 0, 1, .., from random integers >= 0,
-    site and image [B].
+    """Positions [B] in a bank of amplitudes, sorted by client; sizes [N]: images of each client.
 
-    A client, each as likely as another, then one of its images; own: the client that is left out, if any.
+    site, image [B]: random integers >= 0. They select a client, uniformly, then one of its images. own: the
+    client to leave out, if any.
     """
     clients = len(sizes) - (own is not None)
     client = site % clients
@@ -97,7 +108,7 @@ def draw_amplitudes(sizes: Tensor, own: int | None, site: Tensor, image: Tensor)
 
 
 class FedDG(Method):
-    """FedAvg over episodic steps. The server keeps the bank of amplitudes and their number by client."""
+    """FedAvg over episodic steps. The server stores the bank of amplitudes and their number per client."""
 
     name = "feddg"
     steady = "round"
@@ -139,7 +150,7 @@ class FedDG(Method):
         g.add_(network.g)
 
     def _mixed(self, C: Client, x: Tensor) -> Tensor:
-        """The batch with amplitudes of other clients' images mixed in, x [B, 3, h, w], normalised."""
+        """Mix amplitudes of other clients' images into the batch x [B, 3, h, w]; normalised, as is x."""
         with torch.autocast(x.device.type, enabled=False):
             alone = len(C.down.sizes) == 1 or self.hp.amplitudes == "all"
             drawn = torch.randint(2**62, (2, len(x)), device=x.device)

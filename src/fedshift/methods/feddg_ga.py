@@ -2,11 +2,13 @@
 "FedGA" in FedRD's tables).
 
 A client's gap of round t is F(global model after the aggregation of t) - F(its own model before it), on its
-validation split. It is measured when the client receives the aggregated model, at the beginning of round t +
-1, and moves the weights for the aggregation of t + 1: the order of the released code, which measures at the
-end of t. After the last round nothing is left to weigh. The code's 1/3 is 1 / K; its default metric is `acc`,
-the paper's text and this default are `loss`. A client that was away compares with the last model that it
-trained, and the weights of those who are away stay; the paper has full participation.
+validation split. It is measured at the beginning of round t + 1, when the client receives the aggregated
+model. It changes the weights for the aggregation of t + 1. The released code has the same order, but measures
+at the end of t; the gap of the last round is not used.
+
+The code's 1/3 is 1 / K. The code's default metric is `acc`; the paper's text and this default are `loss`. The
+paper has full participation. Here, a client that was away uses the last model that it trained, and the
+weights of absent clients do not change.
 """
 
 from collections.abc import Mapping
@@ -22,7 +24,7 @@ from fedshift.federation.method import Client, Method, Server, Slot, equation, m
 @dataclass(frozen=True)
 class Params:
     """step: the first step is step (1 + 1 / T), then it falls linearly; fair: F is the loss or the error
-    rate; ga_center: gaps minus their mean.
+    rate; ga_center: subtract the mean from the gaps.
     """
 
     step: float = 0.2
@@ -38,10 +40,12 @@ def step_size(step: float, t: int, T: int) -> float:
 
 @equation("FedDG-GA", "generalization adjustment")
 def adjusted(p: Tensor, gap: Tensor, step: float, center: bool = False) -> Tensor:
-    """p + step / K gap / max|gap|, cut to [0, 1], summing to 1: p, gap [K] to [K]. Gaps of 0 change nothing.
+    """p + step / K gap / max|gap|, cut to [0, 1] and normalised to sum 1; p, gap [K] to [K].
 
-    gap: F(global model after the aggregation) - F(the client's own before it), F a loss or error rate;
-    center: less their mean. Where nothing is left above 0, parts are equal.
+    Gaps of 0 change nothing. If no weight is above 0, all weights are equal.
+
+    - gap: F(global model after the aggregation) - F(the client's own before it), F a loss or error rate
+    - center: whether to subtract the mean of the gaps first
     """
     if center:
         gap = gap - gap[0]  # equal gaps are 0 then, not the rounding error of their mean
@@ -52,13 +56,13 @@ def adjusted(p: Tensor, gap: Tensor, step: float, center: bool = False) -> Tenso
 
 
 def normalised(p: Tensor) -> Tensor:
-    """p [K] with sum 1; equal parts where it has none."""
+    """p [K] scaled to sum 1; equal parts if the sum is 0."""
     total = p.sum()
     return torch.where(total > 0, p / total, torch.full_like(p, 1 / len(p)))
 
 
 class FedDGGA(Method):
-    """FedAvg with weights of its own; they start equal."""
+    """FedAvg with adjusted weights, which start equal."""
 
     name = "feddg_ga"
     weighs = True
@@ -73,7 +77,9 @@ class FedDGGA(Method):
     }
 
     def begin(self, C: Client) -> Mapping[str, Tensor]:
-        """The gap of the last round: the model received is the aggregated one. The first round has none."""
+        """The gap of the last round: the received model is the aggregated one. On a client's first visit the
+        gap is 0.
+        """
         after = self._measure(C)
         return {"gap": after - C.slot.before if C.visits else torch.zeros_like(after)}
 
@@ -90,6 +96,6 @@ class FedDGGA(Method):
         S.row.copy_(mean(rows, weights))
 
     def _measure(self, C: Client) -> Tensor:
-        """F of the client's present model: its loss or error rate on validation data."""
+        """F of the client's current model: its loss or error rate on validation data."""
         error = lambda x, y: (C.model(x).logits.argmax(1) != y).float().mean()  # noqa: E731
         return C.mean("val", error if self.hp.fair == "acc" else None)

@@ -1,8 +1,9 @@
 """FedDyn: a dynamic regulariser aligns the clients' optima with the federation's (Acar et al. 2021, Algorithm
 1).
 
-Parameters only; statistics are averaged plainly. The average is uniform. Clipping acts on the gradient of the
-whole local objective. The released code scales alpha by a client's size; alpha is the same for all here.
+It acts on parameters only; statistics are averaged. The average is uniform. Clipping acts on the gradient of
+the whole local objective. The released code scales alpha by a client's size; here alpha is the same for all
+clients.
 """
 
 from collections.abc import Mapping

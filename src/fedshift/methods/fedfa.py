@@ -1,12 +1,15 @@
-"""FedFA: features move by as much as the clients' feature statistics differ (Zhou & Konukoglu, ICLR 2023).
+"""FedFA: features are augmented by as much as the clients' feature statistics differ (Zhou & Konukoglu, ICLR
+2023).
 
-Federated Feature Augmentation (ICLR 2023), the layer that FDSE names in A7.2; the FedFA that FDSE cites
-(feature anchors) is another method. A layer follows each stage (on AlexNet: pool1, pool2, conv3, conv4,
-pool5). It acts in training only, per batch by a coin of its own; running means are updated when it acts, as
-in the released code.
-`variance: per_channel` is the paper's variance over clients; the released code takes one over clients and
-channels, so that after the first round every channel gets the same factor. The average is the protocol's;
-FDSE's port averages uniformly (preset `released`).
+This is Federated Feature Augmentation (ICLR 2023), the layer that FDSE names in A7.2. The FedFA that FDSE
+cites (feature anchors) is another method.
+
+A layer follows each stage (on AlexNet: pool1, pool2, conv3, conv4, pool5). It acts in training only, if its
+own coin succeeds for the batch. As in the released code, running means are updated only then.
+
+`variance: per_channel` is the paper's variance over clients. The released code takes one variance over
+clients and channels, so that after the first round every channel gets the same factor. The average is the
+protocol's; FDSE's port averages uniformly (preset `released`).
 """
 
 from collections.abc import Mapping
@@ -41,27 +44,28 @@ def running_mean(running: Tensor, statistic: Tensor, momentum: float) -> Tensor:
 
 @equation("FedFA", "share of a channel")
 def share(variance: Tensor) -> Tensor:
-    """gamma [C] = C u / sum u, u = 1 / (1 + 1 / (variance + 1e-6)); variance [C]: over the clients."""
+    """gamma [C] = C u / sum u, u = 1 / (1 + 1 / (variance + 1e-6)); variance [C] is over the clients."""
     u = 1 / (1 + 1 / (variance + EPSILON))
     return len(u) * u / u.sum()
 
 
 @equation("FedFA", "augmentation")
 def augmented(x: Tensor, own: Style, variances: Style, noise: Tensor) -> Tensor:
-    """x [B, C, h, w] with both statistics moved by noise sqrt((1 + gamma) V), noise [2, B, C] (mu's,
-    sigma's).
+    """Move both statistics of x [B, C, h, w] by noise sqrt((1 + gamma) V); noise [2, B, C] for mu and sigma.
 
-    own: x's means and deviations [B, C] (`style(x)`), V: their unbiased variance over the batch + 1e-6 (0 +
-    1e-6 for one sample); variances: those over clients [C], of which gamma is the `share`.
+    V is the unbiased variance of x's statistics over the batch + 1e-6; for one sample it is 1e-6.
+
+    - own: means and deviations of x [B, C] (`style(x)`)
+    - variances: variances over clients [C], of which gamma is the `share`
     """
     return adain(x, own, widened(own, noise, 1 + share(variances.mu), 1 + share(variances.sigma)))
 
 
 @equation("FedFA", "variance over clients")
 def over_clients(running: Tensor, form: str) -> Tensor:
-    """The unbiased variance over K > 1 clients of their running means [K, C], to [C].
+    """The unbiased variance over K > 1 clients of their running means [K, C]: [C].
 
-    form: per_channel, or official_scalar: one over clients and channels for all.
+    form: "per_channel", or "official_scalar", one variance over clients and channels for all channels.
     """
     if form == "per_channel":
         return running.var(0)
@@ -69,7 +73,9 @@ def over_clients(running: Tensor, form: str) -> Tensor:
 
 
 class FFA(nn.Module):
-    """[B, C, h, w] to the same; keeps this client's running means and the variance of those over clients."""
+    """Layer from [B, C, h, w] to the same shape; stores the client's running means and their variance over
+    clients.
+    """
 
     running_mu: Tensor
     running_sigma: Tensor
@@ -105,7 +111,7 @@ class FedFA(Method):
         return insert(model, layers, "ffa")
 
     def aggregate(self, S: Server, rows: Tensor, p: Tensor, up: Mapping[str, Tensor]) -> None:
-        """The mean of all tensors, then the variances over clients, which need two clients to change."""
+        """The mean of all tensors, then the variances over clients, if two or more clients take part."""
         super().aggregate(S, rows, p, up)
         if len(rows) < 2:
             return

@@ -1,9 +1,10 @@
 """FedGMA: coordinates on which the clients' updates disagree move less (Tenison et al., "Gradient Masked
 Averaging", TMLR 2023).
 
-The mask acts on trainable parameters; statistics are averaged. `bench_bug` is what FedDG_Benchmark computes
-instead (its src/server.py): a hard mask less its agreement - unanimous coordinates stand still - and the
-threshold as the server's step. tau = 0 with eta = 1 is FedAvg bit for bit.
+The mask acts on trainable parameters; statistics are averaged. With tau = 0 and eta = 1 the method is FedAvg
+bit for bit. `bench_bug` is what FedDG_Benchmark computes instead (its src/server.py). It subtracts the
+agreement from a hard mask, so unanimous coordinates do not move. It also uses the threshold as the server's
+step.
 """
 
 from collections.abc import Mapping
@@ -28,7 +29,7 @@ class Params:
 
 @equation("FedGMA", "agreement")
 def agreement(D: Tensor) -> Tensor:
-    """|mean_k sign(D_k)|: updates D [K, P] to [P] in [0, 1]; every client counts the same."""
+    """|mean_k sign(D_k)| of updates D [K, P]: [P] in [0, 1]; all clients have equal weight."""
     return D.sign().mean(0).abs()
 
 
@@ -40,7 +41,7 @@ def mask(A: Tensor, tau: float) -> Tensor:
 
 @equation("FedGMA", "mask of FedDG_Benchmark", bench_bug=True)
 def bench_mask(A: Tensor, tau: float) -> Tensor:
-    """What FedDG_Benchmark's code makes of the agreement A [P]: m - m A with m = 1[A >= tau]."""
+    """FedDG_Benchmark's mask from the agreement A [P]: m - m A with m = 1[A >= tau]."""
     hard = (tau <= A).to(A)
     return hard - hard * A
 

@@ -1,12 +1,13 @@
-"""FedHEAL: clients send what they have moved in the same direction before, and who moves far counts more
-(Chen et al., CVPR 2024).
+"""FedHEAL: clients send what they have moved in the same direction before, and clients that move far have
+more weight (Chen et al., CVPR 2024).
 
-Masks and updates cover statistics too, distances the trainable tensors alone (released code). As there, a
-client's weight starts at one over the clients of a round, and its distance is a part of the last distances of
-all clients that have trained so far, away or not.
-Deviation: a client's history counts its own rounds. The code counts all rounds, which is the same when
-everybody takes part, and has no history for a client that was away in the first one. FLGo's port starts that
-count at 1. tau below 0 with beta = 0 is uniform FedAvg.
+Masks and updates cover statistics too; distances cover the trainable tensors alone (released code). As there,
+a client's weight starts at one over the number of clients in a round. Its distance is divided by the sum of
+the last distances of all clients that have trained so far, present or not.
+
+A client's history counts its own rounds, which deviates from the code. The code counts all rounds and has no
+history for a client that was absent in the first one. Under full participation both are the same. FLGo's port
+starts that count at 1. tau below 0 with beta = 0 is uniform FedAvg.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +33,10 @@ class Params:
 
 @equation("FedHEAL", "parameter consistency")
 def consistent(H: Tensor, D: Tensor, seen: Tensor, tau: float) -> Tensor:
-    """Which coordinates count, bool [K, n]: H is the part of `seen` [K] rounds with D >= 0; all at first."""
+    """Which coordinates count, bool [K, n]; in a client's first round all do.
+
+    H [K, n]: the fraction of the client's `seen` [K] rounds with D >= 0. D [K, n]: this round's updates.
+    """
     q = torch.where(D >= 0, H, 1 - H)
     return (q > tau) | (seen == 0)[:, None]
 
@@ -46,15 +50,17 @@ def history(H: Tensor, D: Tensor, seen: Tensor) -> Tensor:
 
 @equation("FedHEAL", "distance")
 def distance(D: Sequence[Tensor]) -> Tensor:
-    """How far clients moved, [K]: the sum over trainable tensors of the norms of masked updates [K, ..]."""
+    """How far each client moved, [K]: the sum over trainable tensors of the norms of masked updates [K,
+    ..].
+    """
     return torch.stack([update.flatten(1).norm(dim=1) for update in D]).sum(0)
 
 
 @equation("FedHEAL", "weight momentum")
 def momentum(dp: Tensor, distance: Tensor, total: Tensor, beta: float) -> Tensor:
-    """The change of the weights p, (1 - beta) dp + beta distance / total: dp, distance [K] to [K].
+    """The change of the weights p: (1 - beta) dp + beta distance / total; dp, distance [K] to [K].
 
-    total: the sum of the last distances of all clients that have trained so far; 0: nothing moved.
+    total: the sum of the last distances of all clients that have trained so far; at 0 the last term is 0.
     """
     part = torch.where(total > 0, distance / total, torch.zeros_like(distance))
     return (1 - beta) * dp + beta * part
@@ -62,8 +68,10 @@ def momentum(dp: Tensor, distance: Tensor, total: Tensor, beta: float) -> Tensor
 
 @equation("FedHEAL", "aggregation")
 def aggregated(row: Tensor, rows: Tensor, p: Tensor, masks: Tensor) -> Tensor:
-    """row + sum_k a_k masks_k (rows_k - row), [n], a: each coordinate's p over those that count; row [n],
-    rows, masks [K, n], p [K] of any sum. A coordinate that counts for no client stays.
+    """row + sum_k a_k masks_k (rows_k - row), [n]; row [n], rows, masks [K, n], p [K] of any sum.
+
+    For each coordinate, a is p normalised over the clients for which it counts. A coordinate that counts for
+    no client does not change.
     """
     counted = p[:, None] * masks
     total = counted.sum(0)
@@ -72,7 +80,9 @@ def aggregated(row: Tensor, rows: Tensor, p: Tensor, masks: Tensor) -> Tensor:
 
 
 class FedHEAL(Method):
-    """The server keeps per client: sign history H, rounds seen, last distance, weight p and its change dp."""
+    """FedAvg with masks; the server stores for each client H, rounds seen, last distance, weight p and its
+    change dp.
+    """
 
     name = "fedheal"
     version = 2

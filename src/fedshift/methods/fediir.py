@@ -1,11 +1,12 @@
 """FedIIR: clients align the gradient of the classifier with its mean over all clients (Guo et al., ICML
 2023).
 
-Before local training every client measures the gradient of the cross entropy with respect to the head, with
-the received model in eval mode, on unaugmented images, and the server averages it over rounds. It is the mean
-over samples, where the paper takes that over batches: the two differ by a last, smaller batch. Linear head as
-in FedRD's comparison; its gradient is written out, so that no second backward pass is needed. The release's
-nonlinear classifier and its frozen batch normalisation in training are not built.
+Before local training every client measures the gradient of the cross entropy with respect to the head. It
+uses the received model in eval mode, on unaugmented images. The server averages this gradient over rounds.
+The mean here is over samples, the paper's over batches; the two differ by a last, smaller batch.
+
+The head is linear, as in FedRD's comparison. Its gradient is written out, so that no second backward pass is
+needed. The release's nonlinear classifier and its frozen batch normalisation in training are not implemented.
 """
 
 from collections.abc import Mapping
@@ -30,8 +31,10 @@ class Params:
 
 @equation("FedIIR", "Eq. 6, inner gradient")
 def head_gradient(feature: Tensor, logits: Tensor, y: Tensor) -> Tensor:
-    """d mean cross entropy / d (weight, bias) of a linear head, [C F + C], in fp32 at least: feature [B, F],
-    logits [B, C], y [B]. Weight: (softmax - onehot)^T feature / B, row by row; bias: mean softmax - onehot.
+    """Gradient of the mean cross entropy with respect to (weight, bias) of a linear head, [C F + C].
+
+    feature [B, F], logits [B, C], y [B]; at least fp32. Weight: (softmax - onehot)^T feature / B, flattened
+    by class; bias: mean of softmax - onehot.
     """
     precise = torch.promote_types(logits.dtype, torch.float32)
     error = (logits.to(precise).softmax(1) - F.one_hot(y, logits.shape[1])) / len(y)
@@ -40,7 +43,7 @@ def head_gradient(feature: Tensor, logits: Tensor, y: Tensor) -> Tensor:
 
 @equation("FedIIR", "Eq. 6, penalty")
 def alignment(gradient: Tensor, mean_gradient: Tensor) -> Tensor:
-    """Squared distance of the batch's head gradient and the mean gradient, both [C F + C], a scalar."""
+    """Squared distance between the batch's head gradient and the mean gradient, both [C F + C]; a scalar."""
     return (gradient - mean_gradient).square().sum()
 
 
@@ -51,7 +54,9 @@ def moving_average(old: Tensor, new: Tensor, ema: float) -> Tensor:
 
 
 class FedIIR(Method):
-    """CE + pen ||g - G||^2; G <- ema G + (1 - ema) mean over all samples of g. Models average uniformly."""
+    """CE + pen ||g - G||^2, with G <- ema G + (1 - ema) mean of g over all samples. Models are averaged
+    uniformly.
+    """
 
     name = "fediir"
     steady = "round"
@@ -60,7 +65,7 @@ class FedIIR(Method):
     weights = "uniform"
 
     def setup(self, S: Server, visit: Visit) -> Mapping[str, Tensor]:
-        """Before every round its clients send the mean gradient of their heads."""
+        """Before every round, its clients send the mean gradient of their heads."""
         sent = visit(S.active, self._mean_gradient)
         n = torch.stack(sent["n"])
         S.slot.G.copy_(moving_average(S.slot.G, (n / n.sum()) @ torch.stack(sent["g"]), self.hp.ema))

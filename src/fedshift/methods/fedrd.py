@@ -1,18 +1,21 @@
 """FedRD: debiased classifiers and an aggregation guided by divergences (Wang et al., "FedRD", equations by
 its numbers).
 
-Where the paper is silent this follows the released code: lambda is measured when a local epoch begins, so it
-is 0 in the first epoch of every round; Eq. 2's loss is divided by the sum of its class weights; Eq. 3 is the
-plain mean cross entropy on the client's validation split. Deviations from that code: N is the number of
-training clients (`official_bug_n4` counts the untouched model of the held-out domain too, and the weights sum
-to 5/6 at three clients); T rounds are trained, not T + 1. The paper says that Eq. 4 compensates suboptimal
-local models; by its equations a client whose training lowered its loss *more* gets more weight: the equations
-are followed.
+Where the paper is silent, this code follows the released code:
+
+- lambda is measured when a local epoch begins, so it is 0 in the first epoch of every round.
+- Eq. 2's loss is divided by the sum of its class weights.
+- Eq. 3 is the plain mean cross entropy on the client's validation split.
+
+Deviations from that code: N is the number of training clients, and T rounds are trained, not T + 1.
+`official_bug_n4` also counts the untouched model of the held-out domain; the weights then sum to 5/6 at three
+clients. According to the paper's text, Eq. 4 compensates suboptimal local models. By its equations, a client
+whose training lowered its loss *more* gets more weight. This code follows the equations.
 
 A client's few-shot classes M_i are those that the partition made rare in its training part (modifier
-label_shift). Where there are none, Eq. 1-2 are plain cross entropy. Eq. 4's distance is of the network's
-`indicator` (of ResNets layer1.1.conv2, as in the code; the paper does not name its "specific layer"). Eq. 3's
-validation split keeps its labels as they come.
+label_shift). Without any, Eq. 1-2 are plain cross entropy. Eq. 4's distance is that of the network's
+`indicator`: of ResNets layer1.1.conv2, as in the code. The paper does not name its "specific layer". Eq. 3's
+validation split has its labels unchanged.
 """
 
 from collections.abc import Mapping
@@ -31,11 +34,12 @@ Norm = Literal["weighted_mean", "batch_mean", "sum"]
 
 @dataclass(frozen=True)
 class Params:
-    """lambda_from: W_i of Eq. 1 is the classifier at the start of the local epoch (code), the client's last
-    trained one (0 in its first round), or the one before each step; ce_norm: Eq. 2 divided by the sum of the
-    class weights (code), by the batch size, or the sum.
-    debias, guide: off for the ablations "w/o DC" and "w/o GGA" (weights by training and validation samples).
-    official_bug_n4: Eq. 4 counts one model too many, as the released code does.
+    """`lambda_from`: W_i of Eq. 1 is the classifier at the start of the local epoch (code), the client's last
+    trained one (lambda is 0 in its first round), or the one before each step.
+    `ce_norm`: Eq. 2 divided by the sum of the class weights (code), by the batch size, or the sum.
+    `debias`, `guide`: off for the ablations "w/o DC" and "w/o GGA" (weights by training and validation
+    samples).
+    `official_bug_n4`: Eq. 4 counts one model too many, as the released code does.
     """
 
     lambda_from: Literal["epoch_start", "prev_round", "step"] = "epoch_start"
@@ -47,21 +51,25 @@ class Params:
 
 @equation("FedRD", "Eq. 1")
 def classifier_distance(W_g: Tensor, W_i: Tensor) -> Tensor:
-    """Distance of each class's weights, without bias: W_g, W_i [C, F] to [C]; lambda is its mean."""
+    """Distance between each class's weights, without bias: W_g, W_i [C, F] to [C]. lambda is its mean."""
     return (W_g - W_i).norm(dim=1)
 
 
 @equation("FedRD", "Sec. 2.3, alpha")
 def class_weights(few: Tensor, lam: Tensor) -> Tensor:
-    """1 + lambda for a few-shot class, 1 for another: few [C] of 0 and 1, lam a scalar, to [C]."""
+    """1 + lambda for a few-shot class, 1 for the others: few [C] of 0 and 1, lam a scalar, to [C]."""
     return 1 + lam * few
 
 
 @equation("FedRD", "Eq. 2")
 def debiased_cross_entropy(logits: Tensor, y: Tensor, alpha: Tensor, norm: Norm) -> Tensor:
-    """Cross entropy weighted by class, a scalar: logits [B, C], y [B], alpha [C] in the dtype of the logits.
+    """Cross entropy weighted by class, a scalar; logits [B, C], y [B], alpha [C] in the dtype of the logits.
 
-    norm: the sum of alpha_y CE over that of alpha_y (weighted_mean, code), over B, or the sum, as printed.
+    norm: how the sum of alpha_y CE is normalised.
+
+    - weighted_mean: divided by the sum of alpha_y (code)
+    - batch_mean: divided by B
+    - sum: not divided, as published
     """
     if norm == "weighted_mean":
         return F.cross_entropy(logits, y, weight=alpha)
@@ -71,40 +79,43 @@ def debiased_cross_entropy(logits: Tensor, y: Tensor, alpha: Tensor, norm: Norm)
 
 @equation("FedRD", "Eq. 3")
 def performance_gap(loss_global: Tensor, loss_local: Tensor) -> Tensor:
-    """By how much a client's training lowered its own loss, F(D_i; w_g) - F(D_i; w_i): scalars, or [N] each.
+    """How much a client's training lowered its own loss, F(D_i; w_g) - F(D_i; w_i); scalars, or [N] each.
 
-    F: plain mean cross entropy on the validation split (code); w_g: the global model as received.
+    F is the plain mean cross entropy on the validation split (code), w_g the global model as received.
     """
     return loss_global - loss_local
 
 
 @equation("FedRD", "Sec. 2.4, d")
 def discrepancy(w_i: Tensor, w_g: Tensor) -> Tensor:
-    """||w_i - w_g|| of one layer's weight, flattened: clients' w_i [N, n], broadcast w_g [n], to [N]."""
+    """||w_i - w_g|| [N] of one layer's flattened weight: the clients' w_i [N, n], the broadcast w_g [n]."""
     return (w_i - w_g).norm(dim=1)
 
 
 @equation("FedRD", "Sec. 2.4, gamma")
 def gamma_parts(gap: Tensor) -> Tensor:
-    """gamma_i / sum gamma, gamma = 1 / (1 + exp(-gap)): gap [N] to [N].
+    """gamma_i / sum gamma, gamma = 1 / (1 + exp(-gap)); gap [N] to [N].
 
-    The softmax of log gamma: finite where every gamma is too small for a float, too.
+    Computed as the softmax of log gamma, which is finite even if every gamma underflows.
     """
     return F.logsigmoid(gap).softmax(0)
 
 
 @equation("FedRD", "Sec. 2.4, beta")
 def beta(d: Tensor) -> Tensor:
-    """Each client's part of all distances, d_i / sum d: d [N] to [N]; equal parts where sum d <= 1e-8."""
+    """Each client's part of all distances, d_i / sum d; d [N] to [N]. Parts are equal if sum d <= 1e-8."""
     total = d.sum()
     return torch.where(total > 1e-8, d / total.clamp_min(1e-8), torch.full_like(d, 1 / len(d)))
 
 
 @equation("FedRD", "Eq. 4")
 def guided_weights(d: Tensor, gap: Tensor, uncounted: int = 0) -> Tensor:
-    """Weights of the models, ((1 - beta_i) / (N - 1) + gamma_i / sum gamma) / 2: d, gap [N] to [N]; N = 1: 1.
+    """Weights of the models, ((1 - beta_i) / (N - 1) + gamma_i / sum gamma) / 2; d, gap [N] to [N]. N = 1
+    gives 1.
 
-    d: ||w_i - w_g|| of one layer's weight, gap: Eq. 3; uncounted: models in N - 1 that are not averaged.
+    - d: ||w_i - w_g|| of one layer's weight
+    - gap: Eq. 3
+    - uncounted: models counted in N - 1 but not averaged
     """
     others = len(d) - 1 + uncounted
     if others == 0:
@@ -113,7 +124,9 @@ def guided_weights(d: Tensor, gap: Tensor, uncounted: int = 0) -> Tensor:
 
 
 class FedRD(Method):
-    """Local loss: Eq. 1-2. Server: Eq. 3-4, on one convolution, the model's `indicator`. All is shared."""
+    """FedAvg with the local loss of Eq. 1-2 and the aggregation of Eq. 3-4, on the model's `indicator`; all
+    entries are shared.
+    """
 
     name = "fedrd"
     steady = "epoch"

@@ -1,11 +1,13 @@
 """FedSR: a stochastic representation with two regularisers (Nguyen, Torr, Lim, NeurIPS 2022).
 
 The head becomes a Gaussian encoder and a linear classifier. The reference distributions r(z | y) and the
-scalar C stay on their client and have an optimiser rule of their own, as in the released code (momentum .9,
-not clipped; weight decay is the protocol's). In evaluation the probabilities of 20 samples are averaged; the
-20 draws of noise are the same for all images and runs. Released code's L2R is the mean norm of z; the
-paper's, the squared norm, is an option. Not here: the release averages without sizes; the weights of the
-average are the protocol's. Its "5 local epochs" are 5 iterations; local epochs are the protocol's.
+scalar C stay on their client. As in the released code, they have a separate optimiser rule (momentum .9, not
+clipped; weight decay is the protocol's). In evaluation the probabilities of 20 samples are averaged; their
+noise is the same for all images and runs.
+
+L2R is the mean norm of z, as in the released code; the paper's squared norm is an option. Two differences
+from the release: it averages without sizes, here the protocol sets the weights of the average. Its "5 local
+epochs" are 5 iterations; here local epochs are the protocol's.
 """
 
 import functools
@@ -36,7 +38,7 @@ class Params:
 
 @equation("FedSR", "Sec. 3.3, L2R")
 def l2_regulariser(z: Tensor, squared: bool = False) -> Tensor:
-    """The mean over the batch of ||z||, or of ||z||^2; z [B, d] to a scalar. At z = 0 the gradient is 0."""
+    """Mean over the batch of ||z||, or of ||z||^2; z [B, d] to a scalar. The gradient at z = 0 is 0."""
     squares = z.square().sum(1)
     return squares.mean() if squared else squares.clamp_min(torch.finfo(z.dtype).tiny).sqrt().mean()
 
@@ -45,9 +47,10 @@ def l2_regulariser(z: Tensor, squared: bool = False) -> Tensor:
 def conditional_mutual_information(
     mu: Tensor, sigma: Tensor, r_mu: Tensor, r_sigma: Tensor, scale: Tensor
 ) -> Tensor:
-    """KL(N(C mu, (C sigma)^2) || r(z | y)), summed over d, mean over the batch, in nats; scale: C, a scalar.
+    """KL(N(C mu, (C sigma)^2) || r(z | y)) in nats, summed over d, averaged over the batch.
 
-    mu, sigma: the encoder's; r_mu, r_sigma: those of the sample's class; all [B, d], sigma above 0.
+    mu, sigma [B, d]: of the encoder. r_mu, r_sigma [B, d]: of the sample's class. All sigmas are
+    above 0. scale: C, a scalar.
     """
     squares = (scale * sigma).square() + (scale * mu - r_mu).square()
     terms = r_sigma.log() - (scale * sigma).log() + squares / (2 * r_sigma.square()) - 0.5
@@ -55,7 +58,7 @@ def conditional_mutual_information(
 
 
 class Reference(nn.Module):
-    """r(z | y) of every class, N(mu_y, softplus(raw_y)^2), and the scale C."""
+    """r(z | y) = N(mu_y, softplus(raw_y)^2) of every class y, and the scale C."""
 
     role = "own"
 
@@ -71,12 +74,14 @@ class Reference(nn.Module):
 
 @functools.cache
 def noise(z: int) -> Tensor:
-    """The draws of evaluation [SAMPLES, 1, z], made once: exporters cannot write a generator down."""
+    """Noise of the evaluation, [SAMPLES, 1, z]; a constant, because exporters cannot save a generator."""
     return torch.randn((SAMPLES, 1, z), generator=torch.Generator().manual_seed(0))
 
 
 class StochasticHead(nn.Module):
-    """Feature [B, F] to logits [B, C]: of one z in training, of the mean probability of 20 in evaluation."""
+    """Feature [B, F] to logits [B, C]: of one sample z in training, of the mean probability of 20 in
+    evaluation.
+    """
 
     def __init__(self, features: int, z: int, classes: int) -> None:
         super().__init__()
@@ -100,7 +105,7 @@ class StochasticHead(nn.Module):
 
 
 class FedSR(Method):
-    """Cross entropy of one sample, plus l2r L2R and cmi CMI; the global model is what is evaluated."""
+    """Cross entropy of one sample, plus l2r L2R and cmi CMI; the global model is evaluated."""
 
     name = "fedsr"
     steady = "round"

@@ -1,9 +1,9 @@
-"""LG-FedAvg: clients share the last linear layer and keep what is below it (Liang et al. 2020).
+"""LG-FedAvg: clients share the last linear layer and train all others locally (Liang et al. 2020).
 
-As FDSE's port has it: weight and bias of the model's `head` are shared, all else - batch normalisation too -
-never leaves the client, and nothing is trained before the first round (the released code starts from a FedAvg
-model). On a domain that no client has, the clients' models under the shared head are tested one by one and
-their accuracies averaged: a declared exception for analysis.
+As in FDSE's port, weight and bias of the model's `head` are shared. All other entries, including batch
+normalisation, never leave the client. Nothing is trained before the first round (the released code starts
+from a FedAvg model). A domain without a client is tested with each client's model under the shared head, and
+the accuracies are averaged. This test, for analysis only, reads entries that the server never receives.
 """
 
 from torch import Tensor
@@ -12,7 +12,7 @@ from fedshift.federation.method import Index, Layout, Method, Server
 
 
 class LGFedAvg(Method):
-    """FedAvg of the head alone."""
+    """FedAvg of the head only."""
 
     name = "lgfedavg"
 

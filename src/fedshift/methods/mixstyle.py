@@ -1,9 +1,9 @@
 """MixStyle: the styles of two images are mixed in the first stages (Zhou et al., ICLR 2021), averaged by
 FedAvg.
 
-Only in training; statistics are constants for the gradient. Each stage decides by its own coin in every
-forward pass. Placement after stages 1-3, as `resnet18_ms_l123` of StableFDG's code,
-and of MixStyle's on PACS; on Office-Home MixStyle's script has stages 1 and 2 (`stages: [stage1, stage2]`).
+It acts in training only; statistics are constants for the gradient. Each stage flips its own coin in every
+forward pass. It follows stages 1-3, as in `resnet18_ms_l123` of StableFDG's code and in MixStyle's own script
+for PACS. For Office-Home, MixStyle's script has stages 1 and 2 (`stages: [stage1, stage2]`).
 """
 
 from dataclasses import dataclass
@@ -35,7 +35,8 @@ class Params:
 
 @equation("MixStyle", "mixed style")
 def mixstyle(x: Tensor, share: Tensor, partner: Tensor) -> Tensor:
-    """x [B, C, h, w] with the style share t_i + (1 - share) t_partner(i): share, partner (a permutation) [B].
+    """Give x [B, C, h, w] the style share t_i + (1 - share) t_partner(i); share [B], partner [B] a
+    permutation.
 
     t: mean and sqrt(unbiased variance + 1e-6) over space, without gradient.
     """
@@ -50,7 +51,7 @@ class MixStyle(Centralizable):
     Params = Params
 
     def model(self, model: Model) -> Model:
-        """Raises FedshiftError for a stage that the network has not."""
+        """Check the stages. Raises FedshiftError for a stage that the network does not have."""
         check_stages(model, self.hp.stages, "stages")
         return model
 

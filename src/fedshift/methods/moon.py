@@ -1,9 +1,9 @@
 """MOON: features stay near the global model's and leave those of the client's last model (Li, He and Song,
 CVPR 2021).
 
-A feature is the input of the last linear layer (as FLGo has it, which FDSE uses); the paper puts a projection
-head there. The global and the last local model are frozen and in eval mode; FLGo leaves them in the mode that
-they happen to have. The term begins with a client's second round: before, it has no last model.
+A feature is the input of the last linear layer, as in FLGo, which FDSE uses; the paper adds a projection
+head. The global and the last local model are frozen and in eval mode; FLGo does not set their mode. The term
+begins with a client's second round, because in the first it has no last model.
 """
 
 from dataclasses import dataclass
@@ -27,8 +27,9 @@ class Params:
 
 @equation("MOON", "model-contrastive loss")
 def contrast(z: Tensor, z_global: Tensor, z_last: Tensor, tau: float) -> Tensor:
-    """Mean of -log(exp(a / tau) / (exp(a / tau) + exp(b / tau))), a = cos(z, z_global), b = cos(z, z_last),
-    all [B, F]. The cosine with a zero vector is 0.
+    """Mean of -log(exp(a / tau) / (exp(a / tau) + exp(b / tau))), a scalar.
+
+    a = cos(z, z_global), b = cos(z, z_last), features [B, F]. The cosine with a zero vector is 0.
     """
     nearer = F.cosine_similarity(z, z_global) - F.cosine_similarity(z, z_last)
     return F.softplus(-nearer / tau).mean()

@@ -1,13 +1,15 @@
 """PartialFed (a reconstruction): each client learns which layers to load from the global model (Sun et al.,
 NeurIPS 2021).
 
-No released code was found: procedure and values below are reconstructed from the paper's summary, and every
-result is a reconstruction. At the start of a round a client's layers come from the global model or from its
-own last model; gates decide, one for each convolution or linear layer with its normalisation. `adaptive`
-trains the gates' logits first, for one epoch, with both sets of weights fixed and normalisation in eval mode:
-straight-through Gumbel softmax, so that a layer is one or the other in the forward pass; its derivative is
-taken in the space of weights (equal to mixing outputs for a linear layer; statistics of normalisation are
-left out of it).
+No released code was found. Procedure and values are reconstructed from the paper's summary, and every result
+is a reconstruction.
+
+At the start of a round each of a client's layers comes from the global model or from the client's own last
+model. Gates decide, one for each convolution or linear layer with its normalisation. With `adaptive`, the
+gates' logits are trained first, for one epoch. Both sets of weights are fixed meanwhile, and normalisation is
+in eval mode. A straight-through Gumbel softmax makes each layer one or the other in the forward pass. Its
+derivative is taken in the space of weights, which for a linear layer equals mixing outputs. Statistics of
+normalisation are not part of that derivative.
 """
 
 import functools
@@ -24,8 +26,8 @@ from fedshift.federation.method import Client, Index, Layout, Method, Slot, equa
 
 @dataclass(frozen=True)
 class Params:
-    """rule: learned gates, or normalisation and head local, or the last `top` layers local; lr: of the gates'
-    logits.
+    """rule: learned gates, or normalisation and head local, or the last `top` layers local; lr: learning rate
+    of the gates' logits.
 
     warm, cold: the temperature falls from one to the other exponentially over `rounds` rounds.
     """
@@ -40,23 +42,23 @@ class Params:
 
 @equation("PartialFed", "reconstructed, temperature", rule="adaptive")
 def temperature(t: int, warm: float, cold: float, rounds: int) -> float:
-    """warm (cold / warm)^(t / rounds), t from 0; cold from t = rounds on."""
+    """warm (cold / warm)^(t / rounds), t from 0; `cold` from round `rounds` on."""
     return warm * (cold / warm) ** min(1.0, t / rounds)
 
 
 @equation("PartialFed", "reconstructed, Gumbel softmax", rule="adaptive")
 def gumbel_gate(logits: Tensor, uniforms: Tensor, tau: float) -> Tensor:
-    """softmax((logits - log(-log u)) / tau), [.., 2]: (global, own); logits, uniforms in (0, 1) [.., 2].
+    """softmax((logits - log(-log u)) / tau) over (global, own); logits, uniforms u in (0, 1) [.., 2].
 
-    This is the soft value; a layer is taken from the global model where its first part is 0.5 or more.
+    This is the soft value; a layer is loaded from the global model if the first part is 0.5 or more.
     """
     return ((logits - (-uniforms.log()).log()) / tau).softmax(-1)
 
 
 class Parts:
-    """Which entries of a row each gate decides about, on the row's device.
+    """The entries of a row that each gate decides about, on the row's device.
 
-    gate [P + Q]: the number of an entry's gate, 0 for padding; trained: its trainable entries, by gate.
+    gate [P + Q]: index of an entry's gate, 0 for padding; trained: trainable entries of each gate.
     """
 
     def __init__(self, L: Layout, device: torch.device) -> None:
@@ -68,12 +70,14 @@ class Parts:
         self.trained = [(layer & L.trainable).to(device).at for layer in layers]
 
     def choose(self, C: Client, row: Tensor, from_global: Tensor) -> None:
-        """Fill `row` [P + Q] from the model received where from_global [gates], else from its last one."""
+        """Fill `row` [P + Q] from the received model where `from_global` [gates], else from the client's last
+        one.
+        """
         torch.where(from_global[self.gate], C.received, C.slot.last, out=row)
 
 
 class PartialFed(Method):
-    """All is uploaded and averaged; a client is evaluated with its own last model."""
+    """FedAvg of all entries; with learned gates a client is evaluated with its own last model."""
 
     name = "partialfed"
     Params = Params

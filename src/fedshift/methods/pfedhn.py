@@ -1,11 +1,14 @@
 """pFedHN: a hypernetwork makes every client's model, one server step after each client (Shamsian et al. 2021,
 Algorithm 1).
 
-As hFedF compares with it: in every round all clients come in random order (the original draws one client a
-step), with hFedF's hypernetwork (hidden layers of 50 instead of 100), hFedF's local training,
-and rates by its Table 10. The server's optimiser is the released code's: SGD with momentum .9, its gradient
-clipped to norm 50. Statistics of batch normalisation, which the paper's network has not, move towards each
-client's by 1 / N.
+The settings are those of hFedF's comparison:
+
+- In every round all clients come in random order (the original samples one client per step).
+- The hypernetwork is hFedF's, with hidden layers of 50 instead of 100.
+- Local training is hFedF's, with the rates of its Table 10.
+
+The server's optimiser is the released code's: SGD with momentum .9, its gradient clipped to norm 50. The
+paper's network has no batch normalisation; here its statistics move towards each client's by 1 / N.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,12 +1,15 @@
 """SCAFFOLD: control variates correct the clients' drift (Karimireddy et al. 2020, Algorithm 1, Option II).
 
-Models and controls are averaged uniformly, whatever `federation.weights` says. Clipping acts on the raw
-stochastic gradient, before the correction. With momentum or weight decay the control is the average effective
-step; with heavy-ball momentum m that is 1 / (1 - m) times the gradient, and training diverges where a round's
-steps do not converge: a client's deviation grows by up to m / (1 - m) a round (9 at m = 0.9). Statistics
-of normalisation layers are averaged like the rest. The code that FedRD and FedDG-GA share weighs both
-averages by the clients' sizes, `weights: size`, and divides the control by K alone, without the rate,
-`control: steps`: preset `released`.
+Models and controls are averaged uniformly, whatever the value of `federation.weights`. Clipping acts on the
+raw stochastic gradient, before the correction. Statistics of normalisation layers are averaged like the other
+entries.
+
+With momentum or weight decay the control is the average effective step. With heavy-ball momentum m that is 1
+/ (1 - m) times the gradient, and training diverges if a round's steps do not converge. A client's deviation
+then grows by up to m / (1 - m) a round (9 at m = 0.9).
+
+The preset `released` is the code that FedRD and FedDG-GA share. It weighs both averages by the clients' sizes
+(`weights: size`). It divides the control by K alone, without the rate (`control: steps`).
 """
 
 from collections.abc import Mapping
@@ -20,8 +23,8 @@ from fedshift.federation.method import Client, Method, Server, Slot, equation, m
 
 @dataclass(frozen=True)
 class Params:
-    """eta_g: the server's step; control: a client's movement over the sum of its steps' rates, or over their
-    number (FedRD's code).
+    """eta_g: the server's step; control: a client's movement divided by the sum of its steps' rates, or by
+    their number (FedRD's code).
 
     weights: of models and controls, uniform or by training samples (FedRD's code: by all samples of the
         domain).
@@ -34,14 +37,17 @@ class Params:
 
 @equation("SCAFFOLD", "Eq. 3")
 def corrected(g: Tensor, c: Tensor, c_k: Tensor) -> Tensor:
-    """The gradient [P] of a local step, g - c_k + c, in place; c, c_k [P]: server's and client's controls."""
+    """The gradient [P] of a local step, g - c_k + c, in place; c, c_k [P]: controls of the server and the
+    client.
+    """
     return g.add_(c - c_k)
 
 
 @equation("SCAFFOLD", "Eq. 4, Option II")
 def control_change(moved: Tensor, lr_sum: float, c: Tensor) -> Tensor:
-    """c_k+ - c_k = (w^t - w_k) / (K lr) - c, [P]: moved = w^t - w_k; lr_sum: the sum of the rates of the
-    steps taken, K lr if constant (FedRD's code: K).
+    """c_k+ - c_k = (w^t - w_k) / (K lr) - c, [P]; moved = w^t - w_k.
+
+    lr_sum: the sum of the rates of the steps taken, K lr if the rate is constant (FedRD's code: K).
     """
     return moved / lr_sum - c
 
@@ -54,15 +60,16 @@ def next_model(w: Tensor, average: Tensor, eta_g: float) -> Tensor:
 
 @equation("SCAFFOLD", "Eq. 5, control")
 def next_control(c: Tensor, changes: Tensor, share: Tensor) -> Tensor:
-    """c + sum over the round's clients of share_k (c_k+ - c_k), in place: c [P], changes [K, P].
+    """c + sum over the round's clients of share_k (c_k+ - c_k), in place; c [P], changes [K, P].
 
-    share [K]: their parts of the weights of all N clients (1 / N), so that c stays the mean of all controls.
+    share [K]: the clients' parts of the weights of all N clients (1 / N), so that c remains the mean of all
+    controls.
     """
     return c.add_(mean(changes, share))
 
 
 class Scaffold(Method):
-    """Local step w -= lr (g - c_k + c); the server keeps c, the mean of all clients' controls c_k."""
+    """Local step w -= lr (g - c_k + c); the server stores c, the mean of all clients' controls c_k."""
 
     name = "scaffold"
     steady = "round"

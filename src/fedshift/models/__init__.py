@@ -1,1 +1,1 @@
-"""Networks as ordered named stages, a feature and a head: one file per architecture."""
+"""Networks as ordered named stages, a neck and a head: one file per architecture."""

@@ -1,4 +1,4 @@
-"""ResNets in torchvision's layout: what resnet18 and resnet50 share."""
+"""ResNets in torchvision's layout: the base of resnet18 and resnet50."""
 
 from types import MappingProxyType
 from typing import Any, ClassVar

@@ -1,4 +1,4 @@
-"""What every network has: ordered named stages, a neck, a feature and a head."""
+"""The base class of networks: ordered named stages, a neck, a feature and a head."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ NOTHING: Mapping[str, MapFunction] = MappingProxyType({})
 
 
 class Out(NamedTuple):
-    """What a network returns for a batch: feature [B, F] (the input of the head) and logits [B, C]."""
+    """Output of a network for a batch: feature [B, F] (the input of the head) and logits [B, C]."""
 
     feature: Tensor
     logits: Tensor
@@ -25,8 +25,8 @@ class Model(nn.Module):
     """A network in three pieces: `stages` to a map [B, c, h, w], `neck` to a feature [B, F], `head`.
 
     A subclass builds them and `feature_dim`. The stages of every network are called `stage1`, `stage2`, ...
-    (after a `stem`, where there is one), so that a method can name one without knowing the network.
-    Raises FedshiftError where the input is too small for the network, or an option is unknown.
+    after an optional `stem`. Methods can therefore name a stage without knowing the network. Raises
+    FedshiftError if the input is too small for the network, or an option is unknown.
     """
 
     @dataclass(frozen=True)
@@ -58,10 +58,10 @@ class Model(nn.Module):
         self.classes, self.input_px = classes, input_px
 
     def body(self, x: Tensor, after: Mapping[str, MapFunction] = NOTHING, stop: str | None = None) -> Tensor:
-        """The map after the last stage, or after stage `stop` for x [B, 3, h, w].
+        """The map after the last stage, or after stage `stop`, for x [B, 3, h, w].
 
-        `after[stage]` is applied to that stage's output (`stop` included) before it goes on.
-        Raises FedshiftError for an unknown stage.
+        `after[stage]` is applied to that stage's output (`stop` included) before the next stage. Raises
+        FedshiftError for an unknown stage.
         """
         for name in [*after, *([stop] if stop is not None else [])]:
             check_known(f"model {self.name}", "stage", name, [*self.stages])
@@ -74,9 +74,11 @@ class Model(nn.Module):
         return x
 
     def initialise(self, module: nn.Module) -> None:
-        """Draw one module's start from torch's default generator: its own, unless a network has another."""
+        """Initialise one module from torch's default generator, by the module's own rule unless the network
+        has another.
+        """
         reset = getattr(module, "reset_parameters", None)
-        if self.kaiming and type(module) is nn.Conv2d:  # subclasses have starts of their own
+        if self.kaiming and type(module) is nn.Conv2d:  # subclasses initialise themselves
             nn.init.kaiming_normal_(module.weight, mode=self.kaiming)
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
@@ -85,7 +87,7 @@ class Model(nn.Module):
 
     @classmethod
     def published(cls, entry: str) -> str | None:
-        """The name of an entry in a file of published weights; None for one that it does not fill."""
+        """The name of an entry in a file of published weights; None if the file does not contain it."""
         for ours, theirs in cls.pieces.items():
             if entry.startswith(f"{ours}."):
                 return theirs + entry.removeprefix(ours)

@@ -40,12 +40,12 @@ class DenseNet(Model):
 
     @classmethod
     def published(cls, entry: str) -> str | None:
-        """torchvision's older file has `denselayer1.norm.1` for its module's `denselayer1.norm1`."""
+        """The name in torchvision's older file, such as `denselayer1.norm.1` for `denselayer1.norm1`."""
         name = super().published(entry)
         return name and re.sub(r"(denselayer\d+\.(?:norm|conv))(\d)", r"\1.\2", name)
 
     def initialise(self, module: nn.Module) -> None:
-        """As torchvision's: the bias of the head starts at 0."""
+        """As in torchvision: the bias of the head starts at 0."""
         super().initialise(module)
         if isinstance(module, nn.Linear):
             nn.init.zeros_(module.bias)

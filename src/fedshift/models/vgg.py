@@ -39,7 +39,7 @@ class VGG(Model):
         self.head = nn.Linear(self.feature_dim, classes)
 
     def initialise(self, module: nn.Module) -> None:
-        """As torchvision's: N(0, 0.01) and zero bias for the head."""
+        """As in torchvision: N(0, 0.01) and zero bias for the head."""
         if isinstance(module, nn.Linear):
             nn.init.normal_(module.weight, 0, 0.01)
             nn.init.zeros_(module.bias)

@@ -1,8 +1,8 @@
 """The small vision transformer of FDSE, called ViT-B/8 in its Table A8.
 
 FDSE (CVPR 2025), model/vit.py of its code: patches of 32 px, 6 blocks of width 64, 8 heads of 64, batch
-normalisation in the feed-forward part: 1,096,327 parameters at 7 classes and 256 px, 70.1 M multiply-adds in
-its linear layers. Patches, tokens and their order are those of that code.
+normalisation in the feed-forward part. It has 1,096,327 parameters at 7 classes and 256 px, and 70.1 M
+multiply-adds in its linear layers. Patches, tokens and their order are those of that code.
 """
 
 from typing import Any
@@ -109,10 +109,10 @@ class ClassToken(nn.Module):
 
 
 class ViTSmall(Model):
-    """An embedding and six blocks. `body` returns a map [B, 64, 1 + patches, 1] of the tokens, the class
-    token first, so that a statistic over space is one over tokens.
+    """An embedding and six blocks.
 
-    Raises FedshiftError where the input is not a whole number of patches.
+    `body` returns a map [B, 64, 1 + patches, 1] of the tokens, the class token first. A statistic over space
+    is therefore one over tokens. Raises FedshiftError if the input is not a whole number of patches.
     """
 
     name = "vit_small"

@@ -1,1 +1,1 @@
-"""From experiments to jobs: every run once, what it costs, what its job asks for. Nothing here trains."""
+"""From experiments to jobs: every run once, its costs, and the resources of its job. Nothing here trains."""

@@ -1,9 +1,9 @@
-"""The cluster: the keys of slurm/cluster.yaml, and its sick nodes, to which no job goes. No heavy imports:
-the Snakefile needs it, and `workflow/slurm/sbatch` runs it.
+"""The cluster: the keys of slurm/cluster.yaml, and sick nodes, to which no job is sent. No heavy imports: the
+Snakefile needs it, and `workflow/slurm/sbatch` runs it.
 
-A job that fails, and may succeed when it is tried again, leaves results/nodes/<node>/<pack>.json. The next
-job of that pack goes to another node. After IN_A_ROW packs that failed because of the machine, with no run
-finished on that node since, no job goes there. `rm -r results/nodes/<node>` forgets that.
+A job that fails, but may succeed on a retry, leaves results/nodes/<node>/<pack>.json. The next job of that
+pack goes to another node. A node is sick after IN_A_ROW packs that failed because of the machine, with no run
+finished on it since. `rm -r results/nodes/<node>` clears its record.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ OF_GPUS = ("gres", "gpu_model")
 
 @dataclass(frozen=True)
 class Cluster:
-    """What this cluster calls things; each key is a resource of Snakemake's Slurm plugin. fedshift itself
-    adds GPU, memory, minutes and the warning before the time limit.
+    """Settings of this cluster; each key is a resource of Snakemake's Slurm plugin.
+
+    fedshift itself adds GPU, memory, minutes and the warning before the time limit.
     """
 
     slurm_partition: str | None = key(
@@ -55,7 +56,7 @@ class Cluster:
 
     @classmethod
     def read(cls, root: Path) -> Cluster:
-        """The file of the project at `root`, empty where there is none. Raises FedshiftError."""
+        """Read the file of the project at `root`; empty if there is none. Raises FedshiftError."""
         path = root / PATH
         config = read(path) if path.is_file() else {}
         check(cls, config, PATH.as_posix())
@@ -66,19 +67,21 @@ class Cluster:
 
     @property
     def resources(self) -> dict[str, str]:
-        """What every job asks for: the keys that are set, but those of GPUs."""
+        """Resources of every job: the keys that are set, except those of GPUs."""
         known = dataclasses.asdict(self)
         return {name: value for name, value in known.items() if value is not None and name not in OF_GPUS}
 
     def of_gpus(self, device: str) -> dict[str, str]:
-        """What a job that computes on `device` asks for besides: the model of its GPU, or a part of one."""
+        """Additional resources of a job that computes on `device`: the model of its GPU, or a part of one."""
         known = {name: getattr(self, name) for name in OF_GPUS} if device == "cuda" else {}
         return {name: value for name, value in known.items() if value is not None}
 
 
 def limits(partition: str | None) -> tuple[int | None, int | None]:
-    """How many minutes a job of a partition (None: the default one) may take, and the memory (MB) of its
-    largest node; None where nothing limits it, or nobody answers.
+    """Time limit (minutes) of a job of a partition (None: the default one), and memory (MB) of its largest
+    node.
+
+    Each is None if there is no limit, or Slurm does not answer.
     """
     minutes, memory = None, []
     for line in (answer_of("sinfo", "-h", "-o", "%P|%l|%m") or "").splitlines():
@@ -90,7 +93,7 @@ def limits(partition: str | None) -> tuple[int | None, int | None]:
 
 
 def parsed_minutes(limit: str) -> int | None:
-    """Slurm's [days-]hours:minutes:seconds or minutes:seconds in minutes; None for another word."""
+    """Convert Slurm's [days-]hours:minutes:seconds or minutes:seconds to minutes; None for any other text."""
     if not (parts := re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", limit)):
         return None
     days, hours, minutes, _ = (int(part or 0) for part in parts.groups())
@@ -102,13 +105,13 @@ UP = re.compile(r"(?:alloc|comp|idle|mix|plan|res)")  # states in which a node b
 
 
 def this_node() -> str | None:
-    """The name by which Slurm knows the node of this job; None outside of one."""
+    """Slurm's name for the node of this job; None outside of a job."""
     return os.environ.get("SLURMD_NODENAME")
 
 
 @contextlib.contextmanager
 def blaming(workspace: Workspace, subject: str) -> Iterator[None]:
-    """In the block, an error is recorded against this node (`blame`), and raised again."""
+    """In the block, record an error against this node (`blame`), and raise it again."""
     try:
         yield
     except Exception as error:
@@ -117,9 +120,10 @@ def blaming(workspace: Workspace, subject: str) -> Iterator[None]:
 
 
 def blame(workspace: Workspace, subject: str, error: Exception) -> None:
-    """Record on a node of Slurm that a job failed; keep the user's waiting jobs away once the node is sick.
+    """Record that a job failed on this Slurm node; if the node is now sick, exclude it from the user's
+    waiting jobs.
 
-    subject: what the job was to do: a pack, or the experiment that it evaluates.
+    subject: the job's work: a pack, or the experiment that it evaluates.
     """
     failure = failure_of(error)
     if not (node := this_node()) or not failure["retry"]:
@@ -132,14 +136,14 @@ def blame(workspace: Workspace, subject: str, error: Exception) -> None:
 
 
 def acquit(workspace: Workspace) -> None:
-    """Record that a run has finished on this node: what failed here before no longer counts."""
+    """Record that a run has finished on this node, so that earlier failures no longer count."""
     if (node := this_node()) and (folder := workspace.nodes / node).is_dir():
         with contextlib.suppress(FedshiftError):
             write_json(folder / "finished", {})
 
 
 def sick(workspace: Workspace) -> dict[str, Failure]:
-    """The nodes to which no job goes -> the last failure there."""
+    """The nodes to which no job is sent -> the last failure there."""
     found = {}
     for folder in sorted(workspace.nodes.glob("*/")):
         with contextlib.suppress(FileNotFoundError):  # removed meanwhile
@@ -154,7 +158,7 @@ def sick(workspace: Workspace) -> dict[str, Failure]:
 
 
 def excluded(workspace: Workspace, comment: str, partition: str | None) -> set[str]:
-    """The nodes that a job must not go to; never all that the partition has: then as few as possible.
+    """The nodes that a job must not go to; never all of a partition: then as few as possible.
 
     comment: Slurm's comment of the job, which ends with its pack, or with the experiment that it evaluates.
     """
@@ -167,7 +171,7 @@ def excluded(workspace: Workspace, comment: str, partition: str | None) -> set[s
 
 
 def troubles(workspace: Workspace) -> list[tuple[str, str]]:
-    """What is wrong with each sick node, and what to do."""
+    """The problem of each sick node, and a fix."""
     if not (bad := sick(workspace)):
         return []
     usable = _usable(Cluster.read(workspace.root).slurm_partition)
@@ -195,7 +199,7 @@ def _usable(partition: str | None) -> set[str]:
 
 
 def _keep_away(workspace: Workspace) -> None:
-    """Exclude the nodes from the jobs of this project that wait in Slurm."""
+    """Exclude bad nodes from the jobs of this project that wait in Slurm."""
     root = str(workspace.root.resolve())
     waiting = answer_of("squeue", "-h", "--me", "-t", "PENDING", "-o", "%i|%P|%x|%Z|%k") or ""
     for line in waiting.splitlines():

@@ -1,16 +1,16 @@
-"""What a run costs, before it is made: images, minutes, memory, disk.
+"""Estimates of a run's costs before it is trained: images, minutes, memory, disk.
 
-images = rounds * local epochs * training images of the clients that take part (of each the number that a
-rendering makes), plus evaluations, each image of which takes a third of the time. Memory and disk come
-from the size of the weights that a run saves.
+images = rounds * local epochs * training images of the participating clients * copies by a rendering, plus
+evaluations. An evaluated image takes a third of the time. Memory and disk come from the size of the weights
+that a run saves.
 
-benchmarks/costs.csv contains the images a second that FedAvg trained of a network on a device. Another
-network takes as many multiply-accumulates (MACs) a second as the row of the device whose MACs of an image
-are nearest, of the same precision where there is one. A device without any row does ASSUMED.
+benchmarks/costs.csv contains images per second of FedAvg for a network on a device. Another network is
+assumed to compute as many multiply-accumulates (MACs) per second as the device's row with the nearest MACs
+per image, of the same precision if there is one. A device without rows computes ASSUMED.
 
-benchmarks/methods.csv contains how many times as long as FedAvg a method takes for an image, on the small
-network MEASURED_ON. Passes of images through the network cost in proportion to it. The rest is work on
-feature maps and weights, whose share falls with the cube root of the MACs (docs/fdse.md).
+benchmarks/methods.csv contains the time of a method per image relative to FedAvg, on the small network
+MEASURED_ON. Passes of images through the network cost in proportion to it. The rest is work on feature maps
+and weights, whose share falls with the cube root of the MACs (docs/fdse.md).
 """
 
 import csv
@@ -55,7 +55,9 @@ class Counts(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """Of one run: images trained and evaluated, minutes, memory, disk, and what of the disk it keeps."""
+    """Costs of one run: images trained and evaluated, minutes, memory, disk, and the disk space that stays
+    in use.
+    """
 
     images: int
     minutes: float
@@ -65,8 +67,10 @@ class Cost(NamedTuple):
 
 
 def cost(workspace: Workspace, spec: RunSpec, device: str) -> Cost:
-    """Estimate one run on one device. Raises FedshiftError where the method does not suit the model, and for
-    a domain that the manifest does not have.
+    """Estimate one run on one device.
+
+    Raises FedshiftError if the method does not fit the model, and for a domain that the manifest does not
+    have.
     """
     counted = counts(workspace, spec.data.dataset, spec.data.release)
     sizes = dict(counted.images)
@@ -86,7 +90,7 @@ def cost(workspace: Workspace, spec: RunSpec, device: str) -> Cost:
     passed = factor(workspace, spec) * trained + EVALUATION * evaluated
     seconds = passed / speed(workspace, spec, device).images_per_second
     weights, slots = floats(spec, counted.classes, clients)
-    state_mb = (3 * weights + slots) * MB_PER_FLOAT  # beside the present weights those of two best rounds
+    state_mb = (3 * weights + slots) * MB_PER_FLOAT  # the present weights and those of two best rounds
     kept_mb = 1 if spec.evaluation.keep == "none" else round(SELECTIONS * weights * MB_PER_FLOAT) + 1
     return Cost(
         images=round(trained + evaluated),
@@ -98,7 +102,7 @@ def cost(workspace: Workspace, spec: RunSpec, device: str) -> Cost:
 
 
 def taking_part(spec: RunSpec, sources: int) -> tuple[int, int]:
-    """How many clients train in a round, of how many: one of one where the method pools them."""
+    """Number of clients that train in a round, and of all clients; one of one if the method pools them."""
     if spec.method.build().clients == "pooled":
         return 1, 1
     scheme = get("partitions", spec.partition.scheme)
@@ -107,9 +111,10 @@ def taking_part(spec: RunSpec, sources: int) -> tuple[int, int]:
 
 
 def floats(spec: RunSpec, classes: int, clients: int) -> tuple[int, int]:
-    """Floats of the weights that a run saves of a round, and of what its method keeps beside them. Weights
-    are the global model, or each client's, and what clients have of their own. Raises FedshiftError where the
-    method does not suit the model.
+    """Floats of the weights that a run saves of a round, and of the method's other state.
+
+    Weights are the global model, or each client's, and the clients' private entries. Raises FedshiftError if
+    the method does not fit the model.
     """
     method = spec.method.build()
     layout = _layout(spec.network(classes))
@@ -133,7 +138,7 @@ def _layout(network: Model) -> Layout:
 
 @functools.cache
 def counts(workspace: Workspace, name: str, release: str) -> Counts:
-    """What is known of a data set's size: from its manifest, else as published, else a guess."""
+    """The size of a data set: from its manifest, else as published, else a guess."""
     dataset = get("datasets", name)()
     try:
         by_class = manifest(workspace, name, release)["counts"]
@@ -153,7 +158,7 @@ Read = TypeVar("Read")
 
 
 class Speed(NamedTuple):
-    """Images a second that FedAvg trains on, their source, and whether exactly this was measured."""
+    """Images per second in FedAvg's training, their source, and whether this exact case was measured."""
 
     images_per_second: float
     source: str
@@ -175,7 +180,7 @@ class Row(NamedTuple):
 
 
 class Factor(NamedTuple):
-    """A row of benchmarks/methods.csv: what a method takes, over what FedAvg takes."""
+    """A row of benchmarks/methods.csv: costs of a method relative to FedAvg."""
 
     seconds: float  # for a training image
     passes: float  # of images through networks, in local steps
@@ -184,7 +189,7 @@ class Factor(NamedTuple):
 
 @functools.cache
 def measured(workspace: Workspace) -> tuple[Row, ...]:
-    """The rows of benchmarks/costs.csv. Raises FedshiftError for one that cannot be read."""
+    """The rows of benchmarks/costs.csv. Raises FedshiftError for an invalid one."""
 
     def read(row: dict[str, str]) -> Row:
         px, speed = int(row["input_px"]), float(row["images_per_second"])
@@ -195,7 +200,7 @@ def measured(workspace: Workspace) -> tuple[Row, ...]:
 
 @functools.cache
 def factors(workspace: Workspace) -> dict[str, Factor]:
-    """The rows of benchmarks/methods.csv by method. Raises FedshiftError for one that cannot be read."""
+    """The rows of benchmarks/methods.csv by method. Raises FedshiftError for an invalid one."""
 
     def read(row: dict[str, str]) -> tuple[str, Factor]:
         passes, outside = float(row.get("passes") or 1), float(row.get("outside") or 0)
@@ -205,9 +210,9 @@ def factors(workspace: Workspace) -> dict[str, Factor]:
 
 
 def speed(workspace: Workspace, spec: RunSpec, device: str) -> Speed:
-    """How fast FedAvg would train the network of a run on a device: as measured, else estimated.
+    """Training speed of FedAvg with a run's network on a device: as measured, else estimated.
 
-    Raises FedshiftError where costs.csv names an unknown network.
+    Raises FedshiftError if costs.csv names an unknown network.
     """
     rows = [row for row in measured(workspace) if row.device == device]
     model, px, precision = spec.model.name, spec.data.input_px, spec.local.precision
@@ -225,8 +230,9 @@ def speed(workspace: Workspace, spec: RunSpec, device: str) -> Speed:
 
 @functools.cache
 def plain_macs(model: str, px: int, where: str = "registry") -> int:
-    """Multiply-accumulates of one forward pass of one image through a model with its default options and ten
-    classes, without a method. Raises FedshiftError at `where` for an unknown model.
+    """Multiply-accumulates of one forward pass of one image through a model, without a method.
+
+    The model has its default options and ten classes. Raises FedshiftError at `where` for an unknown model.
     """
     kind = get("models", model, where)
     with shapes_only():
@@ -235,7 +241,7 @@ def plain_macs(model: str, px: int, where: str = "registry") -> int:
 
 
 def factor(workspace: Workspace, spec: RunSpec) -> float:
-    """How many times as long as FedAvg a run's method takes for an image; never less than once."""
+    """Time per image of a run's method relative to FedAvg; at least 1."""
     if spec.method.name not in factors(workspace):
         return 1.0
     row, smaller = factors(workspace)[spec.method.name], plain_macs(*MEASURED_ON)
@@ -245,8 +251,9 @@ def factor(workspace: Workspace, spec: RunSpec) -> float:
 
 
 def _rows(path: Path, read: Callable[[dict[str, str]], Read]) -> list[Read]:
-    """What `read` makes of each row of a CSV file; nothing where it is absent. Raises FedshiftError that
-    names the line of a row that lacks a column, or has a word for a number.
+    """Apply `read` to each row of a CSV file; empty if the file is absent.
+
+    Raises FedshiftError, with the line, for a row without a required column or with text for a number.
     """
     if not path.is_file():
         return []

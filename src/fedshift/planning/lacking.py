@@ -1,5 +1,6 @@
-"""What runs need and this machine lacks: published weights and official lists. Such runs cannot run here, and
-the user learns it before they begin.
+"""Requirements that are missing on this machine: published weights and official lists.
+
+Runs without them cannot train here; this is reported before they begin.
 """
 
 from collections import Counter
@@ -16,7 +17,7 @@ from fedshift.storage.workspace import Workspace
 
 @dataclass(frozen=True)
 class Lack:
-    """One thing that is not there: its kind ("weights", "lists"), what it is, and how to get it."""
+    """A missing requirement: its kind ("weights", "lists"), what it is, and how to get it."""
 
     kind: str
     what: str
@@ -24,12 +25,12 @@ class Lack:
 
 
 def lacking(workspace: Workspace, specs: Iterable[RunSpec]) -> Counter[Lack]:
-    """What resolved specs lack, and how many of them lack it."""
+    """The missing requirements of resolved specs, with the number of specs for each."""
     return Counter(lack for spec in specs for lack in _lacks(workspace, spec))
 
 
 def messages(lacks: Counter[Lack]) -> list[str]:
-    """A line of text for each lack."""
+    """A line of text for each missing requirement."""
     return [
         f"Cannot run here: {count} of these runs, for want of {lack.what}. To get it: {lack.cure}"
         for lack, count in lacks.items()
@@ -37,7 +38,7 @@ def messages(lacks: Counter[Lack]) -> list[str]:
 
 
 def needed_weights(workspace: Workspace, spec: RunSpec) -> list[WeightsFile]:
-    """The published files that a run reads; a rendering's only until its images are rendered."""
+    """The published files that a run reads; those of a rendering only until its images are rendered."""
     start, rendering = spec.model.init, spec.rendering
     files = [of_model(get("models", spec.model.name), start)] if start != "scratch" else []
     if rendering is not None and not workspace.rendered(spec.rendered_name).exists():
@@ -46,8 +47,9 @@ def needed_weights(workspace: Workspace, spec: RunSpec) -> list[WeightsFile]:
 
 
 def _lacks(workspace: Workspace, spec: RunSpec) -> Iterator[Lack]:
-    """Weights that a run reads, then the official lists that its data set's release consists of, or that it
-    is divided by. Whether they name every image is checked by `partition`.
+    """Missing weights, then missing official lists that define the run's data set or its partition.
+
+    Whether the lists name every image is checked by `partition`.
     """
     for file in needed_weights(workspace, spec):
         if not file.path.is_file():

@@ -1,4 +1,4 @@
-"""Expands experiments to runs, each once, and groups them into packs: what one job trains."""
+"""Expand experiments to runs, each once, and group them into packs, one for each job."""
 
 import itertools
 import json
@@ -26,10 +26,10 @@ NEWEST, DAYS = 10, 30  # plans that stay: the newest, and those that a job may w
 
 
 def plan(workspace: Workspace, request: Request) -> Path:
-    """Write the plan of a request and settle its stamps; return its path.
+    """Write the plan of a request and settle its stamps; return its path. Reads no images.
 
     Raises FedshiftError for an experiment that cannot be read or run, and for a tuned one whose settings have
-    not been chosen. Reads no images.
+    not been chosen.
     """
     restore_pulled(workspace)
     experiments = [load(workspace, name) for name in request.experiments]
@@ -60,7 +60,7 @@ def plan(workspace: Workspace, request: Request) -> Path:
 
 
 def _check_places(workspace: Workspace, stage: Experiment, tried: list[Expanded]) -> None:
-    """A search covers every run of its experiment, or it is not begun."""
+    """Raise FedshiftError if a search does not cover every run of its experiment."""
     experiment = load(workspace, stage.name.removesuffix(TUNING))
     row_of = {trial.label: trial.row for trial in trials(workspace, experiment)}
     final = [(cell.label, cell.axes) for cell in expand(workspace, experiment) if not cell.task]
@@ -68,8 +68,8 @@ def _check_places(workspace: Workspace, stage: Experiment, tried: list[Expanded]
 
 
 def _run(workspace: Workspace, spec: RunSpec, request: Request) -> Run:
-    """The plan's line of a run: names, places and estimates."""
-    from fedshift.planning.costs import cost  # torch, which who reads a plan need not load
+    """The plan's record of a run: names, paths and estimates."""
+    from fedshift.planning.costs import cost  # torch, which is not needed to read a plan
 
     identity = spec.run_id
     return Run(
@@ -90,7 +90,7 @@ def _run(workspace: Workspace, spec: RunSpec, request: Request) -> Run:
 
 
 def ready(workspace: Workspace, request: Request) -> Path:
-    """The plan of a request with its stamps settled, made where it is absent."""
+    """The plan of a request with its stamps settled; made if it is absent."""
     path = planfile.last(workspace, request)
     if path is None:
         return plan(workspace, request)
@@ -100,7 +100,7 @@ def ready(workspace: Workspace, request: Request) -> Path:
 
 
 def specs(workspace: Workspace, request: Request) -> list[RunSpec]:
-    """The runs of a request: those of its plan where there is one, else each use of a run."""
+    """The runs of a request: those of its plan if there is one, else each use of a run."""
     if path := planfile.last(workspace, request):
         return [RunSpec.model_validate_json(run.spec) for run in planfile.runs(path)]
     return [cell.spec for name in request.experiments for cell in planned(workspace, load(workspace, name))]
@@ -111,9 +111,10 @@ def _below(workspace: Workspace, path: Path) -> str:
 
 
 def _packed(runs: Iterable[Run], request: Request) -> Iterator[Run]:
-    """What each job trains: chunks of seeds of one configuration, as many as fit; chunks of one method and
-    data set share a job until it is worth its start. A pure function of which runs there are and how long
-    they take.
+    """Assign runs to packs, one for each job.
+
+    A chunk has as many seeds of one configuration as fit. Chunks of one method and data set share a job until
+    it is worth its start. The result only depends on the set of runs and their minutes.
     """
 
     def configuration(run: Run) -> tuple[str, ...]:
@@ -137,8 +138,10 @@ def _packed(runs: Iterable[Run], request: Request) -> Iterator[Run]:
 
 
 def compared(workspace: Workspace, experiments: Iterable[Experiment]) -> dict[str, list[str]]:
-    """Experiment -> the others among these that it is compared with: by claims whose left side it prints and
-    whose right side the other does, and by those that it declares so.
+    """Experiment -> the others among these that it is compared with.
+
+    These are the experiments of claims with the left side in this experiment's tables and the right side in
+    the other's, and those that its claims name.
     """
     every = {experiment.name: experiment for experiment in experiments}
     pairs = {*_printed(workspace, every.values())}
@@ -151,7 +154,7 @@ def compared(workspace: Workspace, experiments: Iterable[Experiment]) -> dict[st
 
 
 def _printed(workspace: Workspace, experiments: Iterable[Experiment]) -> Iterator[tuple[str, str]]:
-    """Of claims on numbers of two tables of a paper."""
+    """Pairs of experiments from claims on numbers of two tables of a paper."""
     owners: dict[tuple[str, str], list[str]] = {}
     for experiment in experiments:
         for printed in dict.fromkeys(name for table in experiment.tables.values() for name in table.printed):

@@ -1,12 +1,12 @@
-"""The plan as a file: what it contains, where it is, how it is read. Standard library only: the Snakefile
-needs it.
+"""The plan as a file: its content, its path, and how it is read. Standard library only: the Snakefile needs
+it.
 
-A plan is a JSON file results/plan/<key>.json; the key covers everything that decides which runs there are and
-what they cost. Which runs are finished is decided by their directories (`fedshift.storage.rundir`): a plan
-stays valid while its runs are trained.
+A plan is a JSON file results/plan/<key>.json; the key covers everything that determines the set of runs and
+their costs. The state of runs is in their directories (`fedshift.storage.rundir`), so a plan stays valid
+while its runs are trained.
 
-A job uses the plan that it was started with, whatever was edited while it waited; it stops where a declared
-version has changed. Starting the workflow requests the plan of what is declared now.
+A job uses the plan that it was started with, even if files were edited while it waited; it stops if a
+declared version has changed. Starting the workflow requests the plan of the current declarations.
 """
 
 import contextlib
@@ -62,19 +62,19 @@ class Cell(NamedTuple):
     label: str  # the row of its tables
     axes: str  # the values on its axes, as JSON
     digest: str  # the run's
-    adaptation: str = ""  # what is adapted how, as JSON; "" for the run itself
+    adaptation: str = ""  # the adaptation, as JSON; "" for the run itself
 
 
 class Evaluated(NamedTuple):
-    """What is computed of all runs of an experiment."""
+    """An evaluation of all runs of an experiment."""
 
     experiment: str
     label: str  # the name of its files
-    task: str  # what is computed how, as JSON
+    task: str  # the evaluation, as JSON
 
 
 class Images(NamedTuple):
-    """Decoded images that runs need: their folder, where they come from."""
+    """Decoded images that runs need: their folder and their source."""
 
     prepared: str
     dataset: str
@@ -103,7 +103,7 @@ def location(workspace: Workspace, request: Request) -> Path:
 
 
 def last(workspace: Workspace, request: Request) -> Path | None:
-    """The plan of a request, if it has been made, dated now: old ones are removed."""
+    """The plan of a request, if it has been made. Its date is updated, because old plans are removed."""
     path = location(workspace, request)
     if not path.is_file():
         return None
@@ -113,7 +113,7 @@ def last(workspace: Workspace, request: Request) -> Path | None:
 
 
 def used(plan: Path) -> int:
-    """When a plan was made, or last requested (nanoseconds); 0 where another process has removed it."""
+    """When a plan was made, or last requested (nanoseconds); 0 if another process has removed it."""
     try:
         return plan.stat().st_mtime_ns
     except FileNotFoundError:
@@ -121,7 +121,7 @@ def used(plan: Path) -> int:
 
 
 def write(path: Path, plan: Plan) -> None:
-    """Write a plan atomically, one record a line."""
+    """Write a plan atomically, one record per line."""
     ordered = plan._replace(
         runs=sorted(plan.runs, key=lambda run: (run.pack, run.seed)),
         images=sorted(plan.images, key=lambda images: images.prepared),
@@ -135,7 +135,7 @@ def write(path: Path, plan: Plan) -> None:
 
 
 def load(path: Path) -> Plan:
-    """Read a plan. Raises FedshiftError where there is none, and for a file that is not whole."""
+    """Read a plan. Raises FedshiftError if there is none, and for an incomplete file."""
     try:
         stat = path.stat()
     except FileNotFoundError:
@@ -161,7 +161,7 @@ def request(workspace: Workspace, path: Path) -> Request:
 
 
 def runs(path: Path, pack: str | None = None, experiments: tuple[str, ...] = ()) -> list[Run]:
-    """The runs of a plan in pack order: all, those of one pack, or those that some experiment uses."""
+    """The runs of a plan in pack order: all, those of one pack, or those that any of the experiments uses."""
     plan = load(path)
     used_by = {cell.digest for cell in plan.cells if cell.experiment in experiments}
     return [
@@ -177,7 +177,7 @@ def cells(path: Path, experiment: str | None = None) -> list[Cell]:
 
 
 def inputs_key(workspace: Workspace, request: Request) -> str:
-    """Hash of what a user declares: request, experiments, protocols, presets, claims and costs."""
+    """Hash of the user's declarations: request, experiments, protocols, presets, claims and costs."""
     names = [name.removesuffix(TUNING) for name in request.experiments]
     experiments = [workspace.experiments / f"{name}.yaml" for name in names]
     costs = [workspace.root / COSTS, workspace.root / FACTORS]
@@ -187,8 +187,10 @@ def inputs_key(workspace: Workspace, request: Request) -> str:
 
 
 def manifests_key(workspace: Workspace) -> str:
-    """Hash of all manifests, which say how many images there are. They decide what runs cost and not which
-    there are, so a job goes on with its plan while another data set is fetched.
+    """Hash of all manifests, which contain numbers of images.
+
+    They affect the costs of runs but not the set of runs. A job therefore continues with its plan while
+    another data set is fetched.
     """
     return sha256(canonical_json(_hashes(workspace.root, workspace.manifests())))
 
@@ -207,5 +209,5 @@ def sources_key(subpackage: str = "") -> str:
 
 
 def plugins_key() -> str:
-    """Hash of the bytes of every module of what is installed as a plug-in."""
+    """Hash of the bytes of every module of installed plug-ins."""
     return sha256(canonical_json([[path.name, sha256_file(path)] for path in plugin_sources()]))

@@ -1,5 +1,5 @@
-"""Progress: a line for finished runs, with the time left, while a workflow trains them. Standard library
-only: the Snakefile needs it.
+"""Progress of a workflow: a line for finished runs, with the remaining time. Standard library only: the
+Snakefile needs it.
 """
 
 import time
@@ -10,15 +10,15 @@ from fedshift.storage.rundir import State
 from fedshift.storage.workspace import Workspace
 
 # Seconds between two lines: PAUSE, in a long workflow up to LONGEST. Where no run finishes for SILENCE, or 5%
-# of the time so far, the round of one that trains is printed.
+# of the time so far, the round of a running one is printed.
 PAUSE, LONGEST, SILENCE = 5.0, 60.0, 60.0
 
 
 class Progress:
     """Counts the runs of a workflow by their directories.
 
-    planned: the runs that there are now; more may come
-    say: prints a line
+    - planned: returns the current runs; more may be added
+    - say: prints a line
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Progress:
         self._new.clear()
 
     def look(self, last: bool = False) -> None:
-        """Count, and print a line where it is time for one, or for the last one."""
+        """Count runs, and print a line if it is time for one, or for the last one."""
         for run in self._count():
             summary = self._workspace.run_at(run.directory).summary() or {}
             self._spent += summary["costs"]["seconds"]
@@ -59,7 +59,7 @@ class Progress:
             self._tell(f"{_name(run)} in round {min(rounds + 1, run.rounds)} of {run.rounds}")
 
     def _count(self) -> list[Run]:
-        """Take in how far each run is; returns those that finished since the last time."""
+        """Update the state of each run; returns the runs that finished since the last call."""
         for run in self._planned():
             if run.digest not in self._known:
                 self._known.add(run.digest)
@@ -89,20 +89,20 @@ class Progress:
         self._new.clear()
 
     def _seconds_left(self) -> float:
-        """By the plan's estimates, scaled by what runs took here."""
+        """Remaining time by the plan's estimates, scaled by the durations of finished runs."""
         now = time.time()
         spent = {name: now - since for name, since in self._running.items()}
         seconds = {name: 60 * self._scale * run.minutes for name, run in self._open.items()}
         return sum(max(whole - spent.get(name, 0.0), 0.0) for name, whole in seconds.items()) / self._at_once
 
     def _rounds(self, run: Run) -> int:
-        """The rounds of a run that are on disk."""
+        """The number of rounds of a run on disk."""
         segments = self._workspace.run_at(run.directory).segments.glob("*-*.parquet")
         return max((int(path.stem.partition("-")[2]) for path in segments), default=0)
 
 
 def duration(seconds: float) -> str:
-    """Roughly: "about 6 min", "about 3 h", "about 2 days"."""
+    """A duration in rough units: "about 6 min", "about 3 h", "about 2 days"."""
     unit, size = ("min", 60) if seconds < 5400 else ("h", 3600) if seconds < 36 * 3600 else ("days", 86400)
     return f"about {max(1, round(seconds / size))} {unit}"
 

@@ -1,6 +1,6 @@
-"""What a plan is requested for: the keys of params.yaml. No heavy imports: the Snakefile needs it.
+"""The request of a plan: the keys of params.yaml. No heavy imports: the Snakefile needs it.
 
-The model of a small file (this one, slurm/cluster.yaml) is a frozen dataclass whose fields are made by `key`;
+The model of a small file (this one, slurm/cluster.yaml) is a frozen dataclass with fields made by `key`;
 docs/generate reads their metadata as pydantic does.
 """
 
@@ -18,8 +18,11 @@ from fedshift.storage.workspace import Workspace
 
 
 def key(description: str, default: Any = dataclasses.MISSING, **limits: int) -> Any:
-    """A field of a file's model: what it means, its default (without one it must be there), and its least and
-    greatest value, `ge` and `le` (1 and a million).
+    """A field of a file's model.
+
+    - description: its meaning
+    - default: its default; a key without one is required
+    - limits: its least and greatest value, `ge` and `le` (by default 1 and a million)
     """
     metadata = {"description": description, **limits}
     if default is dataclasses.MISSING:
@@ -28,7 +31,7 @@ def key(description: str, default: Any = dataclasses.MISSING, **limits: int) -> 
 
 
 def check(model: type, config: dict[str, Any], where: str) -> None:
-    """Raises FedshiftError at `where` for an unknown key, and for a value that its key does not allow."""
+    """Raise FedshiftError at `where` for an unknown key, and for a value that its key does not allow."""
     fields = {field.name: field for field in dataclasses.fields(model)}
     hints = typing.get_type_hints(model)
     for name, value in config.items():
@@ -48,7 +51,7 @@ def check(model: type, config: dict[str, Any], where: str) -> None:
 
 @dataclass(frozen=True)
 class Request:
-    """What a plan is for."""
+    """The experiments of a plan, and how they are trained."""
 
     experiments: tuple[str, ...] = key(
         "Experiments to reproduce: files below experiments/ without suffix; a folder stands for all in it, "
@@ -85,11 +88,11 @@ class Request:
 
     @classmethod
     def of(cls, config: dict[str, Any], root: Path, where: str = "params.yaml") -> Request:
-        """Check a configuration of the project at `root`; a folder below experiments/ stands for all in it,
-        a set for its members.
+        """Check a configuration of the project at `root`.
 
-        Raises FedshiftError for an unknown key, a value of the wrong kind, a pattern that no file can fit, or
-        where no experiment is named.
+        A folder below experiments/ means all experiments in it; a set means its members. Raises FedshiftError
+        for an unknown key, a value of the wrong kind, a pattern that no file can match, and a configuration
+        without experiments.
         """
         check(cls, config, where)
         names = config.get("experiments") or []
@@ -120,8 +123,10 @@ def _are_names(members: object) -> bool:
 
 
 def _experiments(root: Path, name: str) -> list[str]:
-    """The experiment of this name, else those in the folder of this name or that fit the pattern; one that is
-    neither is refused by who reads it. Raises FedshiftError for a pattern that no file can fit.
+    """The experiment of this name, else those in the folder of this name or that match the pattern.
+
+    An unknown name is returned unchanged; reading it raises the error. Raises FedshiftError for a pattern
+    that no file can match.
     """
     folder = root / "experiments"
     if not 0 < len(name) <= LONGEST or "\0" in name or name.startswith("/") or ".." in name.split("/"):

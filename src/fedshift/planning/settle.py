@@ -1,6 +1,7 @@
-"""Stamps and marks made to agree with run directories, which alone decide what is left to train. Snakemake,
-`fedshift plan` and `fedshift status` settle first. Then: finished runs whose method or model has changed
-since. Standard library only: the Snakefile needs it.
+"""Settle stamps and marks: make them agree with run directories, which alone determine what is left to train.
+
+Snakemake, `fedshift plan` and `fedshift status` settle first. This module also finds finished runs whose
+method or model has changed since. Standard library only: the Snakefile needs it.
 """
 
 import shutil
@@ -14,8 +15,9 @@ from fedshift.storage.workspace import Workspace
 
 
 def settle(workspace: Workspace, runs: Iterable[Run], cells: Iterable[Cell]) -> None:
-    """Settle the stamps of planned runs, and delete the mark of each experiment (cells) that lacks a stamp:
-    Snakemake does not ask for a missing stamp while what was made from it exists.
+    """Settle the stamps of planned runs, and delete the mark of each experiment with a missing stamp.
+
+    Snakemake does not request a missing stamp while a file made from it exists. cells: uses of the runs.
     """
     packs: dict[str, list[Run]] = {}
     for run in runs:
@@ -29,8 +31,10 @@ def settle(workspace: Workspace, runs: Iterable[Run], cells: Iterable[Cell]) -> 
 
 
 def restore_pulled(workspace: Workspace) -> None:
-    """Write the directories of stamped runs from collected metrics where no run has one, as in a clone after
-    `dvc pull`. Where some exist, a lost one is trained again.
+    """Restore the directories of stamped runs from collected metrics, if no run has one (a clone after `dvc
+    pull`).
+
+    If some directories exist, a lost one is trained again. Raises FedshiftError if the restore fails.
     """
     if not workspace.has_runs() and workspace.packs():
         program = [sys.executable, "-m", "fedshift", "--root", str(workspace.root), "pull", "--restore"]
@@ -45,15 +49,18 @@ SHOWN = 3  # runs of a method that a warning names
 
 
 def changed(workspace: Workspace, runs: Iterable[Run]) -> list[Run]:
-    """The finished runs among `runs` that were trained by other files of their method or model than the
-    installed ones. Runs of earlier versions have no fingerprint and are left out.
+    """The finished runs among `runs` whose method or model had other files than the installed ones.
+
+    Runs of earlier versions have no fingerprint and are left out.
     """
     known = ((run, workspace.run_at(run.directory).summary()) for run in runs)
     return [run for run, summary in known if summary and summary.get("method_code", run.code) != run.code]
 
 
 def warnings(changed: Iterable[Run]) -> Iterator[str]:
-    """A line for each method that has changed since runs of it were trained, which names some of them."""
+    """A line for each method that has changed since runs of it were trained, with the names of some of
+    these runs.
+    """
     by_method: dict[str, list[Run]] = {}
     for run in changed:
         by_method.setdefault(run.method, []).append(run)
@@ -67,9 +74,10 @@ def warnings(changed: Iterable[Run]) -> Iterator[str]:
 
 
 def retrain(workspace: Workspace, runs: Iterable[Run]) -> None:
-    """Let finished runs be trained again: their directories are set aside as `<digest>-<code>`, until
-    `fedshift gc --delete`. What was set aside by the same code before is deleted, as are stamps of packs
-    that name these runs.
+    """Set aside the directories of finished runs as `<digest>-<code>`, so that the runs are trained again.
+
+    They stay until `fedshift gc --delete`. An older directory of the same name is deleted, as are stamps of
+    packs that name these runs.
     """
     runs = list(runs)
     digests = {run.digest for run in runs}
@@ -83,4 +91,4 @@ def retrain(workspace: Workspace, runs: Iterable[Run]) -> None:
             aside = planned.with_name(f"{run.digest}-{code}")
             shutil.rmtree(aside, ignore_errors=True)
             planned.rename(aside)
-        planned.mkdir()  # while it exists, what was set aside does not stand in for it
+        planned.mkdir()  # while it exists, the directory set aside does not replace it

@@ -1,6 +1,6 @@
-"""Skeletons: whole and tested files to start a method, model, data set, experiment and so on from.
+"""Skeletons: complete, tested files from which to start a method, model, data set, experiment and so on.
 
-They are written into own/ of the project folder, where they are found by their names; nothing else changes.
+They are written into own/ of the project folder, where the registry finds them by name; nothing else changes.
 """
 
 import keyword
@@ -17,13 +17,15 @@ from fedshift.storage.workspace import Workspace
 
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 PATH = re.compile(r"[a-z][a-z0-9_]*(/[a-z0-9_]+)*")  # of an experiment
-RESERVED = {*map(str.lower, keyword.kwlist), "base"}  # base.py is no plug-in
+RESERVED = {*map(str.lower, keyword.kwlist), "base"}  # base.py is not a plug-in
 
 
 class Skeleton(NamedTuple):
-    """What one kind consists of; `{name}` stands for its name.
+    """The files of one kind; `{name}` is replaced by its name.
 
-    kind: in the registry; "" for an experiment. page: the documentation. after: what to run then.
+    - kind: in the registry; "" for an experiment
+    - page: the documentation
+    - after: commands to run next
     """
 
     kind: str
@@ -75,8 +77,9 @@ SKELETONS = {
 
 
 def write(workspace: Workspace, what: str, name: str) -> list[Path]:
-    """Write a skeleton into the project folder; returns the files. Raises FedshiftError for a name that is
-    taken or cannot be one; nothing is written then.
+    """Write a skeleton into the project folder; returns the files.
+
+    Raises FedshiftError for a name that exists or is invalid; nothing is written then.
     """
     kind = SKELETONS[what].kind
     if not (NAME if kind else PATH).fullmatch(name) or (kind and name in RESERVED):

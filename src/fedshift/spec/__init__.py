@@ -1,17 +1,19 @@
-"""RunSpec: the complete, typed, frozen description of one training run, the objects that it describes, and
-the names of what is made from it.
+"""RunSpec: the complete, typed, frozen description of one training run, its objects, and the names of derived
+files.
 
 Every field that can change the numbers is here, and nothing else. The defaults are *frozen*: a field at its
-default is left out of the run id, so a default is never changed once a run has been made with it; new
-options are added with a default that means "as before". An experiment's other settings are in its protocol.
+default is not part of the run id. A default therefore never changes once a run has been made with it. New
+options get a default that means "as before". An experiment's other settings are in its protocol.
 docs/settings.md lists all fields.
 
 A run id is known before any data exist. It covers the RunSpec and the declared versions of engine, method,
-model, data set and partition scheme. So results keep their names when code is tidied; a change of what code
-computes needs a higher `version` (that of the engine is `fedshift.identity.ENGINE_VERSION`, and the golden
-results in tests/golden guard it). A finished run notes the fingerprint of its method and model, so that a
-change of their files is seen (`fedshift.planning.settle`). What is quickly made again - partitions, rendered
-images, evaluations - is named by the fingerprint of its plug-ins, too.
+model, data set and partition scheme. Results keep their names when code is refactored. If what code computes
+changes, its `version` must be raised. The engine's version is `fedshift.identity.ENGINE_VERSION`; the golden
+results in tests/golden detect changes.
+
+A finished run records the fingerprint of its method and model, so that a change of their files is detected
+(`fedshift.planning.settle`). Names of files that are quick to make (partitions, rendered images, evaluations)
+also contain the fingerprint of their plug-ins.
 """
 
 from __future__ import annotations
@@ -51,20 +53,23 @@ class RunSpec(Division):
 
     @property
     def rendering(self) -> Any:
-        """What makes the run's training images (fedshift.data.renderings); None for the prepared ones."""
+        """The rendering of the run's training images (fedshift.data.renderings); None for the prepared
+        ones.
+        """
         method = self.method.build()
         return None if method.rendering is None else get("renderings", method.rendering)(method.hp)
 
     def network(self, classes: int) -> Any:
-        """The network (fedshift.models.base.Model) as its method wants it, without values. Equal ones are
-        made once. Raises FedshiftError where the method does not suit the model.
+        """The network (fedshift.models.base.Model) as changed by its method, without values.
+
+        Equal networks are built once. Raises FedshiftError if the method does not fit the model.
         """
         model, method = self.model.model_dump_json(), self.method.model_dump_json()
         return _network(model, method, classes, self.data.input_px)
 
     @property
     def versions(self) -> dict[str, int | str]:
-        """The declared version of the engine, and of everything that a resolved spec names."""
+        """The declared versions of the engine and of everything that a resolved spec names."""
         model, rendering = get("models", self.model.name), self.rendering
         return {
             "engine": ENGINE_VERSION,
@@ -79,11 +84,11 @@ class RunSpec(Division):
 
     @property
     def run_id(self) -> str:
-        """16 hexadecimals over what a resolved spec declares."""
+        """16 hexadecimals over a resolved spec and the declared versions."""
         return self.id_under(self.versions)
 
     def id_under(self, versions: dict[str, int | str]) -> str:
-        """The id of the run where these versions are declared."""
+        """The id of the run under these versions."""
         declared = {"spec": self.model_dump(mode="json", exclude_defaults=True), "versions": versions}
         return sha256(canonical_json(declared))[:16]
 
@@ -100,7 +105,9 @@ class RunSpec(Division):
     @property
     def rendered_name(self) -> str:
         """`<data set>/<recipe>`: the folder, below data/rendered, of images that the run's method makes
-        before training. The recipe covers what they are made from and how. Only of a spec with a rendering.
+        before training.
+
+        The recipe covers their sources and how they are made. Only for a spec with a rendering.
         """
         rendering = self.rendering
         sources = [name.rpartition("/")[2] for name in (self.data.prepared_name, self.partition_name)]

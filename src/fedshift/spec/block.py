@@ -1,5 +1,5 @@
-"""Blocks: frozen groups of options that reject unknown keys; parameters of plug-ins; the message for a
-mistake in either.
+"""Blocks: frozen groups of options that reject unknown keys; parameters of plug-ins; error messages for
+both.
 """
 
 import dataclasses
@@ -18,14 +18,14 @@ MOST = 1_000_000  # of anything that is counted: beyond it is a slip of the pen,
 
 
 class Closed(BaseModel):
-    """A frozen block of options that refuses keys it does not know."""
+    """A frozen block of options that rejects unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     @field_validator("*", mode="before")
     @classmethod
     def _no_truth_value(cls, value: Any, info: ValidationInfo) -> Any:
-        """`true` is no number, though Python takes it for 1."""
+        """Reject `true` and `false` for numbers, although Python accepts them as 1 and 0."""
         if isinstance(value, bool):
             kind = cls.model_fields[str(info.field_name)].annotation
             if {int, float} & {kind, *get_args(kind)}:
@@ -34,7 +34,7 @@ class Closed(BaseModel):
 
 
 def closed(block: type[Block], value: object, where: str) -> Block:
-    """Validate `value` as a closed block; the first mistake becomes a FedshiftError with a cure."""
+    """Validate `value` as a closed block. Raises FedshiftError with a hint for the first mistake."""
     try:
         return block.model_validate(value)
     except ValidationError as error:
@@ -42,8 +42,10 @@ def closed(block: type[Block], value: object, where: str) -> Block:
 
 
 def _explain(block: type[BaseModel], error: ValidationError, where: str) -> FedshiftError:
-    """The first mistake of a validation, an unknown key before all: a misspelled one is missing, too; and
-    last that a value is no text or no list, which is said of each of several forms that it might have had.
+    """The error for the most helpful mistake of a validation.
+
+    Unknown keys come first, because a misspelled key is also missing. Wrong types of text and lists come
+    last, because they are reported for each form that a value might have.
     """
     rank = {"extra_forbidden": 0, "string_type": 2, "list_type": 2, "tuple_type": 2}
     errors = [mistake for mistake in error.errors() if not _of_another_form(mistake)] or error.errors()
@@ -69,15 +71,13 @@ def _explain(block: type[BaseModel], error: ValidationError, where: str) -> Feds
 
 
 def _of_another_form(mistake: Any) -> bool:
-    """Whether a value that may be a word or a block is a block and is told that it is no word, or the
-    reverse.
-    """
+    """Whether a mistake only concerns the other form of a value that may be a word or a block."""
     block = mistake["type"] == "model_type" and not isinstance(mistake["input"], dict)
     return block or (mistake["type"] == "literal_error" and isinstance(mistake["input"], dict))
 
 
 def _below(block: type[BaseModel], name: str) -> str:
-    """A hint at the dotted name of a key that is known inside a block of `block`; "" of any other."""
+    """A hint with the dotted name of a key that exists inside a block of `block`, or ""."""
     inner = ((field, value.annotation) for field, value in block.model_fields.items())
     dotted = [f"{field}.{name}" for field, kind in inner if name in _fields(kind)]
     return f"Did you mean {' or '.join(map(repr, dotted))}?" if dotted else ""
@@ -102,10 +102,10 @@ BOUNDED = (Annotated, Literal)  # types that say which numbers they may be: `Ann
 
 
 def params(plugin: Any, overrides: dict[str, Any], where: str = "params") -> Any:
-    """The plug-in's frozen `Params` with `overrides` filled in, values converted to the declared types.
+    """The plug-in's frozen `Params` with `overrides` filled in and values converted to the declared types.
 
-    Raises FedshiftError at `where` for an unknown key, and for a value that its type does not allow. A number
-    is 0 or more, unless its type says which it may be.
+    Raises FedshiftError at `where` for an unknown key, and for a value that its type does not allow. Numbers
+    must be 0 or more, unless their type has other bounds.
     """
     valid = [field.name for field in dataclasses.fields(plugin.Params)]
     for key in overrides:
@@ -135,6 +135,6 @@ def params(plugin: Any, overrides: dict[str, Any], where: str = "params") -> Any
 
 
 def overridden(plugin: Any, overrides: dict[str, Any], where: str) -> dict[str, Any]:
-    """Those of `overrides` that differ from the plug-in's defaults. Raises FedshiftError as `params` does."""
+    """The `overrides` that differ from the plug-in's defaults. Raises FedshiftError as `params` does."""
     filled, default = params(plugin, overrides, where), plugin.Params()
     return {name: value for name, value in vars(filled).items() if value != getattr(default, name)}

@@ -1,4 +1,4 @@
-"""Fills a RunSpec's open choices from the registry and refuses combinations that cannot run."""
+"""Resolve a RunSpec: fill its open choices from the registry, and reject combinations that cannot run."""
 
 import dataclasses
 import functools
@@ -12,17 +12,20 @@ from fedshift.spec import Division, Method, Model, RunSpec
 from fedshift.spec.block import overridden, params
 
 AnyDivision = TypeVar("AnyDivision", bound=Division)
-CLIENTS = 32_767  # the column of a partition that says who holds a sample is int16
+CLIENTS = 32_767  # the column `client` of a partition is int16
 _resolved: dict[str, RunSpec] = {}  # by what was declared (JSON)
 _built: set[str] = set()  # of these
 
 
 def resolve(spec: RunSpec, where: str = "run", built: bool = True) -> RunSpec:
-    """Check names, parameters and combinations; parameters at their default are dropped, so that a digest
-    never sees them. What several experiments share is checked once.
+    """Check names, parameters and combinations; drop parameters at their default, so that run ids do not
+    depend on them.
 
-    built: whether the network is built, without values, to see that it fits; runs that are only shown need
-        not be. Raises FedshiftError naming `where`, the key and the nearest valid choice.
+    Specs that several experiments share are checked once. Raises FedshiftError that names `where`, the key
+    and the nearest valid choice.
+
+    built: whether to build the network, without values, to check that it fits; not needed for runs that are
+        only shown
     """
     text = spec.model_dump_json()
     if text not in _resolved:
@@ -44,10 +47,10 @@ def _resolve(spec: RunSpec, where: str) -> RunSpec:
 
 
 def resolve_division(spec: AnyDivision, where: str) -> AnyDivision:
-    """Check the names and parameters of plug-ins, and what decides who holds which sample; parameters at
-    their default are dropped.
+    """Check the names and parameters of plug-ins, and the settings of the partition; drop parameters at their
+    default.
 
-    Raises FedshiftError naming `where`, the key and the nearest valid choice.
+    Raises FedshiftError that names `where`, the key and the nearest valid choice.
     """
     dataset = get("datasets", spec.data.dataset, f"{where}: data.dataset")
     if not dataset.open_releases:
@@ -78,7 +81,8 @@ def resolve_division(spec: AnyDivision, where: str) -> AnyDivision:
 
 
 def _with_params(spec: AnyDivision, where: str, change: Callable[..., dict[str, Any]]) -> AnyDivision:
-    """A spec in which the parameters of each plug-in that it names are `change(plug-in, parameters, place)`.
+    """Replace the parameters of each plug-in of a spec by `change(plug-in, parameters, place)`.
+
     Raises FedshiftError for an unknown name.
     """
     blocks = {}
@@ -100,8 +104,8 @@ def _with_params(spec: AnyDivision, where: str, change: Callable[..., dict[str, 
 
 
 def check_weights(spec: RunSpec, where: str) -> None:
-    """For a resolved run whose experiment asks for `federation.weights`: raise FedshiftError where the method
-    weighs its clients otherwise.
+    """Raise FedshiftError if the method of a resolved run ignores `federation.weights`, which its
+    experiment sets.
     """
     method, weights = spec.method.build(), spec.federation.weights
     if method.weights not in (None, weights):
@@ -114,9 +118,10 @@ def check_weights(spec: RunSpec, where: str) -> None:
 
 @functools.cache
 def _refused(model: str, px: int, method: str, single: bool) -> FedshiftError | None:
-    """The error by which a network refuses its parameters, its input size or batches of a single image, or a
-    method refuses the network; None where all fit. `model` and `method` are the specs' JSON. No tensor has
-    values.
+    """The error if network and method of a run do not fit; None if they do.
+
+    A network may reject its parameters, its input size or batches of a single image; a method may reject the
+    network. `model` and `method` are the specs' JSON. Tensors have no values.
     """
     from torch.nn.modules.batchnorm import _BatchNorm
 
@@ -142,5 +147,5 @@ def _refused(model: str, px: int, method: str, single: bool) -> FedshiftError | 
 
 
 def complete(spec: RunSpec) -> RunSpec:
-    """A resolved spec with every parameter of its plug-ins, those at their default too."""
+    """A resolved spec with every parameter of its plug-ins, including those at their default."""
     return _with_params(spec, "run", lambda *given: dataclasses.asdict(params(*given)))

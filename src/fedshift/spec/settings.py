@@ -1,5 +1,5 @@
-"""The blocks of a run's settings: its images and who holds which of them, network and method, a client's
-training in one round, the federation, and what is evaluated.
+"""The blocks of a run's settings: images and partition, network and method, a client's training in one
+round, the federation, and the evaluation.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Prepare(Closed):
 
 
 class Source(Closed):
-    """Which images, how they are decoded, and which domain is held out."""
+    """The images, how they are decoded, and the held-out domain."""
 
     dataset: str = Field(description="Name of the data set; `fedshift list datasets` names all.")
     release: str = Field(
@@ -41,20 +41,20 @@ class Source(Closed):
 
     @property
     def held_out(self) -> tuple[str, ...]:
-        """The held-out domains, the one that is reported first."""
+        """The held-out domains, the reported one first."""
         return (self.target,) if isinstance(self.target, str) else self.target or ()
 
     @property
     def target_name(self) -> str | None:
-        """`target` as one word for paths and records: "a+b" of two."""
+        """`target` as one word for paths and records: "a+b" for two."""
         return "+".join(self.held_out) or None
 
     @property
     def prepared_name(self) -> str:
         """`<data set>/<px>-<recipe>`: the folder of decoded images below data/prepared.
 
-        The recipe covers release, resampling, and the versions of the data set and of the engine. Not covered
-        is the content of the raw tree: prepared.json has the tree's own hash.
+        The recipe covers release, resampling, and the versions of the data set and of the engine. It does not
+        cover the content of the raw tree, whose hash is in prepared.json.
         """
         version = get("datasets", self.dataset).version
         recipe = [self.release, self.prepare.model_dump(exclude_defaults=True), version, ENGINE_VERSION]
@@ -62,7 +62,7 @@ class Source(Closed):
 
 
 class Data(Source):
-    """What the network sees of the images."""
+    """The images as the network sees them."""
 
     input_px: int = Field(
         32,
@@ -85,7 +85,7 @@ class Data(Source):
 
 
 class Groups(Closed):
-    """Images that stay on one side of every split, a patient's for example: by `pattern` or by `file`."""
+    """Images that no split separates, such as those of a patient: by `pattern` or by `file`."""
 
     pattern: str = Field(
         "",
@@ -110,7 +110,7 @@ class Groups(Closed):
 
 
 class Partition(Closed):
-    """Who holds which sample."""
+    """The clients' samples."""
 
     scheme: str = Field(
         "domain_per_client",
@@ -152,7 +152,7 @@ class Partition(Closed):
 
 
 class Division(Closed):
-    """Who holds which sample: all that a partition depends on. Every RunSpec holds one, and more."""
+    """All that a partition depends on. Every RunSpec also has these blocks."""
 
     data: Source = Field(description="Which images, and which domain is held out.")
     partition: Partition = Field(Partition(), description="Who holds which sample.")
@@ -167,7 +167,7 @@ class Division(Closed):
     def partition_name(self) -> str:
         """`<data set>/<recipe>`: the Parquet file of the partition below data/partitions.
 
-        The recipe covers everything that decides who holds which sample: the declared settings, the versions
+        The recipe covers everything that determines the clients' samples: the declared settings, the versions
         of data set, scheme, modifiers and engine, and the files of scheme and modifiers.
         """
         scheme = ("partitions", self.partition.scheme)
@@ -195,8 +195,11 @@ class Model(Closed):
     )
 
     def build(self, classes: int, px: int) -> Any:
-        """A new network (fedshift.models.base.Model) for `classes` classes and images of `px` pixels, before
-        its method changes it, on torch's default device. Raises FedshiftError where `px` is too small.
+        """A new network (fedshift.models.base.Model) before its method changes it, on torch's default device.
+
+        Raises FedshiftError if `px` is too small.
+
+        classes: number of classes; px: side of the images in pixels
         """
         return get("models", self.name)(classes, px, **self.params)
 
@@ -208,14 +211,17 @@ class Method(Closed):
     params: dict[str, Any] = Field({}, description="Hyper-parameters of the method.")
 
     def build(self) -> Any:
-        """A new fedshift.federation.method.Method with these parameters. What a method declares may depend on
-        them, so ask the object and not its class.
+        """A new fedshift.federation.method.Method with these parameters.
+
+        Attributes of a method may depend on them, so use those of the object, not of its class.
         """
         kind = get("methods", self.name)
         return kind(params(kind, self.params))
 
     def weights(self, protocol: str) -> str:
-        """How the method weighs clients: "size" or "uniform", which it or the protocol declares, or "own"."""
+        """The weights of clients: "size" or "uniform", which the method or the protocol declares, or
+        "own".
+        """
         method = self.build()
         return "own" if method.weighs else method.weights or protocol
 
@@ -279,7 +285,7 @@ class Local(Closed):
 
 
 class Federation(Closed):
-    """Rounds, who takes part in them, and the weights of the average."""
+    """Rounds, participation, and the weights of the average."""
 
     rounds: int = Field(ge=0, le=MOST, description="Communication rounds.")
     participation: float = Field(
@@ -298,7 +304,7 @@ class Federation(Closed):
     @model_validator(mode="before")
     @classmethod
     def _of_earlier_versions(cls, value: Any) -> Any:
-        """Archived runs name `patience`, an early stop that none of them had."""
+        """Drop `patience` from archived runs, an early stop that none of them used."""
         if isinstance(value, dict) and value.get("patience", 0) is None:
             return {key: inner for key, inner in value.items() if key != "patience"}
         return value

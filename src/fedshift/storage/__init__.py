@@ -1,1 +1,1 @@
-"""Where files lie and what they say: the workspace, a run's directory, a pack's stamp, published weights."""
+"""Files of a project: the workspace, a run's directory, a pack's stamp, published weights."""

@@ -1,4 +1,4 @@
-"""The directory of a run: which files there are, how far it is, and why it failed.
+"""The directory of a run: its files, the run's state, and the reason of a failure.
 
 Standard library only: the Snakefile needs it. docs/run-directory.md describes the files.
 """
@@ -20,12 +20,14 @@ Summary = dict[str, Any]
 
 
 def rounds_trained(summary: Summary) -> int:
-    """Rounds that a finished run trained: fewer than declared where it stopped early; old ones lack it."""
+    """Rounds that a finished run trained: fewer than declared if it stopped early. Old summaries do not
+    contain them.
+    """
     return int(summary.get("rounds", summary["spec"]["federation"]["rounds"]))
 
 
 class State(StrEnum):
-    """How far a run is. INTERRUPTED: it goes on from its checkpoint; as an outcome it is MISSING."""
+    """The state of a run. INTERRUPTED: it resumes from its checkpoint; as an outcome it is MISSING."""
 
     FINISHED = "finished"
     RUNNING = "running"
@@ -54,7 +56,7 @@ class RunDirectory:
 
     path: Path
 
-    lock = At("lock.json")  # who trains the run (`fedshift.common.files`)
+    lock = At("lock.json")  # the process that trains the run (`fedshift.common.files`)
     spec = At("spec.json")  # the resolved RunSpec with all parameters
     environment = At("environment.json")  # versions and hardware that the run began on
     checkpoint = At("checkpoint.safetensors")  # from which an interrupted run resumes
@@ -62,8 +64,8 @@ class RunDirectory:
     segments = At("segments")
     statistics_segments = At("segments/statistics")
     diagnostics_segments = At("segments/diagnostics")
-    # Records of a finished run: what the same run would repeat, what it counted by class and confidence, what
-    # its method recorded (only of a method that declares diagnostics), and each round's time on its machine
+    # Records of a finished run: those that the same run would repeat, counts by class and confidence,
+    # diagnostics (if its method declares some), and each round's time on its machine
     metrics = At("metrics.parquet")
     statistics = At("statistics.parquet")
     diagnostics = At("diagnostics.parquet")
@@ -75,7 +77,7 @@ class RunDirectory:
 
     @property
     def name(self) -> str:
-        """The run's digest; of a run of earlier versions `<digest>-<code>`."""
+        """The run id; for a run of earlier versions `<digest>-<code>`."""
         return self.path.name
 
     @property
@@ -92,12 +94,14 @@ class RunDirectory:
         return read_whole(self.failure_file)
 
     def finish(self, summary: Summary) -> None:
-        """Write the summary, which makes the run finished, and forget its failures."""
+        """Write the summary, which makes the run finished, and delete the record of its failure."""
         write_json(self.summary_file, summary)
         self.forget_failure()
 
     def tidy(self) -> None:
-        """Remove what a killed process left of a finished run: checkpoint and failure, unless one writes."""
+        """Remove the checkpoint and failure that a killed process left in a finished run, unless a process
+        writes to it.
+        """
         if not self.writer():
             self.forget_failure()
             self.checkpoint.unlink(missing_ok=True)
@@ -109,23 +113,23 @@ class RunDirectory:
         self.failure_file.unlink(missing_ok=True)
 
     def retry(self) -> None:
-        """Let a run that failed for good be trained again; its reason is kept until then."""
+        """Let a run that failed for good be trained again; its reason stays until then."""
         if self.failed_for_good:
             self.fail({**(self.failure() or {}), "retry": True})
 
     def writer(self) -> Holder | None:
-        """The process that trains the run now; None where none does."""
+        """The process that trains the run now, or None."""
         return holder(self.lock)
 
     def locked_since(self) -> float | None:
-        """When the lock was taken, in seconds since the epoch, even if its holder is gone; or None."""
+        """When the lock was taken, in seconds since the epoch, even if its holder has ended; or None."""
         try:
             return self.lock.stat().st_mtime
         except OSError:
             return None
 
     def state(self) -> State:
-        """How far the run is."""
+        """The state of the run."""
         outcome = self.outcome()
         if outcome is not State.FINISHED and self.writer():
             return State.RUNNING
@@ -134,7 +138,7 @@ class RunDirectory:
     def outcome(self) -> State:
         """FINISHED, FAILED or MISSING, whether or not the run is being trained again.
 
-        A finished run has a summary and records. A torn file counts as never written.
+        A finished run has a summary and records. An incomplete file counts as missing.
         """
         if is_whole(self.summary_file) and is_whole(self.metrics, PARQUET_END):
             return State.FINISHED
@@ -142,13 +146,13 @@ class RunDirectory:
 
     @property
     def failed_for_good(self) -> bool:
-        """Whether the run failed in a way that trying again does not change."""
+        """Whether the run failed in a way that a retry does not change."""
         failure = self.failure() if self.outcome() is State.FAILED else None
         return failure is not None and not failure["retry"]
 
 
 Failure = dict[str, Any]
-# Mistakes in code or declarations: they come again on every machine. Any other error may be the machine's.
+# Mistakes in code or declarations, which recur on every machine. Any other error may be the machine's.
 FINAL = (
     ArithmeticError, AssertionError, AttributeError, LookupError, NameError, NotImplementedError,
     RecursionError, SyntaxError, TypeError, ValueError,
@@ -160,11 +164,14 @@ MACHINE = re.compile("CUDA|CUDNN|CUBLAS|CUSOLVER|CUFFT|NCCL|AcceleratorError|sta
 def failure_of(error: Exception) -> Failure:
     """The record of an error in a run.
 
-    retry: whether trying again can help: where a FedshiftError allows it, and after any other error but those
-    of code and declarations. A plain RuntimeError is retried, too: torch raises it for a broken GPU as for
-    tensors that do not fit, and a useless retry costs minutes, a lost run its table.
-    machine: whether it speaks against the machine rather than the run: CUDA and its libraries, threads,
-    reading and loading; not a lack of memory, nor what the user must change, such as a full disk.
+    - retry: whether a retry can help: if a FedshiftError allows it, and after any other error except those of
+      code and declarations
+    - machine: whether it is a fault of the machine rather than the run: CUDA and its libraries, threads,
+      reading and loading
+
+    A plain RuntimeError is retried, too, because torch raises it for a broken GPU as well as for tensors that
+    do not fit. A useless retry costs minutes, a lost run its table. Insufficient memory is not a fault of the
+    machine, nor is a problem that the user must fix, such as a full disk.
     """
     ours = isinstance(error, FedshiftError)
     of_a_file = type(error).__module__.startswith("pyarrow")  # its errors for damaged files are ValueErrors

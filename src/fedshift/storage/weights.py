@@ -1,9 +1,8 @@
-"""Published weights: which files there are, where they lie, how they are got. What is in them
-`fedshift.training.assemble` reads.
+"""Published weights: which files exist, where they are stored, and how to get them.
+`fedshift.training.assemble` reads their content.
 
-The name of a file of torchvision's ends with the first eight hexadecimals of its SHA-256. The whole hash is
-in WHOLE where two public projects or more print the same one; of the others (vgg11_bn) these eight are
-checked.
+The name of a torchvision file ends with the first eight hexadecimals of its SHA-256. WHOLE contains the full
+hash if two or more public projects give the same one. Of the others (vgg11_bn) these eight are checked.
 """
 
 import importlib.util
@@ -19,7 +18,7 @@ from fedshift.common.errors import Damaged, FedshiftError, unknown
 from fedshift.common.files import atomic_path, sha256_file
 from fedshift.common.registry import get, names
 
-FOLDER = "FEDSHIFT_WEIGHTS"  # environment: where the files lie, if not in torch's cache
+FOLDER = "FEDSHIFT_WEIGHTS"  # environment: folder of the files, if not torch's cache
 TORCHVISION = "https://download.pytorch.org/models"
 WHOLE = {
     "resnet18-f37072fd.pth": "f37072fd47e89c5e827621c5baffa7500819f7896bbacec160b1a16c560e07ec",
@@ -31,7 +30,7 @@ WHOLE = {
 
 
 class Startable(Protocol):
-    """A network's class, as far as its published starts go."""
+    """The part of a network's class that concerns its published weights."""
 
     name: str
     weights: Mapping[str, str]  # `init` -> published file, or "package:path"
@@ -39,10 +38,13 @@ class Startable(Protocol):
 
 @dataclass(frozen=True)
 class WeightsFile:
-    """`name` in the folder of weights, for `owner`: the model or rendering that reads it.
+    """A file of published weights, `name` in the folder of weights.
 
-    address: where it is published, "" for a file of the user's own or of a package; sha256: whole, or its
-        beginning; instead: what to do without it; package: that contains it, "module:path".
+    - owner: the model or rendering that reads it
+    - address: where it is published, "" for a file of the user or of a package
+    - sha256: the full hash, or its beginning
+    - instead: alternative without the file
+    - package: the package that contains it, "module:path"
     """
 
     owner: str
@@ -54,7 +56,7 @@ class WeightsFile:
 
     @property
     def path(self) -> Path:
-        """Where it is or should be: in its package, if that is installed."""
+        """Path where it is or should be: in its package, if that is installed."""
         import torch
 
         module, _, inside = self.package.partition(":")
@@ -73,13 +75,13 @@ class WeightsFile:
         return f"put the file with SHA-256 {self.sha256} there (its folder: {FOLDER}, else torch's cache)"
 
     def require(self) -> None:
-        """Raise FedshiftError, which no retry mends, where the file is absent."""
+        """Raise FedshiftError if the file is absent; a retry does not help."""
         if not self.path.is_file():
             what = f"the published weights of {self.owner} are not there: it cannot run here"
             raise FedshiftError(self.path, what, f"To get them: {self.cure}. Without them {self.instead}")
 
     def check(self) -> str:
-        """The SHA-256 of the file. Raises FedshiftError where it is absent, Damaged where it is another."""
+        """The SHA-256 of the file. Raises FedshiftError if it is absent, Damaged if it has another hash."""
         self.require()
         actual = sha256_file(self.path)
         if not actual.startswith(self.sha256):
@@ -90,7 +92,7 @@ class WeightsFile:
 
 
 def of_model(model: Startable, init: str) -> WeightsFile:
-    """The file of a network's start. Raises FedshiftError for a network without such a start."""
+    """The file of a network's `init`. Raises FedshiftError for a network without it."""
     if init not in model.weights:
         raise unknown(f"model {model.name}", "init", init, ["scratch", *model.weights])
     package = model.weights[init] if ":" in model.weights[init] else ""
@@ -102,7 +104,7 @@ def of_model(model: Startable, init: str) -> WeightsFile:
 
 
 def known() -> dict[str, list[WeightsFile]]:
-    """All published files by who reads them: models, then renderings."""
+    """All published files by owner: models, then renderings."""
     models = {name: get("models", name) for name in names("models")}
     published = {name: [of_model(model, init) for init in model.weights] for name, model in models.items()}
     kinds = {name: get("renderings", name) for name in names("renderings")}
@@ -113,12 +115,13 @@ def known() -> dict[str, list[WeightsFile]]:
 def fetch_weights(
     owners: Collection[str], sources: Sequence[Path] = (), say: Callable[[str], None] = print
 ) -> None:
-    """Put the published files of `owners` into their folder; a file that is there is checked and left alone.
+    """Put the published files of `owners` into their folder; existing files are checked and do not change.
 
-    sources: files, recognised by their content, and folders, searched by name. They are copied, for all
-        owners where none is named, and nothing is downloaded.
-    Raises FedshiftError for an unknown owner, a file that cannot be found, and for another SHA-256; no wrong
-    file is saved.
+    If there are `sources`, files are copied from these, for all owners if none is named, and nothing is
+    downloaded. Raises FedshiftError for an unknown owner, a file that cannot be found, and a wrong SHA-256;
+    no wrong file is saved.
+
+    sources: files, recognised by their content, and folders, searched by name
     """
     published = known()
     for owner in owners:

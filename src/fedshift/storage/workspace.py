@@ -1,4 +1,4 @@
-"""Where data, results and reference lie, below one root.
+"""Paths of data, results and reference below one root.
 
 Standard library only: the Snakefile needs it. The names of a spec's data and results are properties of
 `RunSpec`.
@@ -20,7 +20,7 @@ RUNS = "runs/*/*/*/*/*/"  # directories of runs below results
 
 
 def project_folder() -> Path:
-    """The project folder around the present folder, relative to it; the present one where there is none."""
+    """The project folder around the current folder, relative to it; the current one if there is none."""
     here = Path.cwd()
     for folder in (here, *here.parents):
         if (folder / "reference" / "protocols").is_dir():
@@ -30,9 +30,9 @@ def project_folder() -> Path:
 
 @dataclass(frozen=True)
 class Workspace:
-    """A project folder, laid out as docs/run-directory.md says.
+    """A project folder with the layout of docs/run-directory.md.
 
-    root: the folder; paths are relative where it is.
+    root: the folder; paths are relative if it is.
     """
 
     root: Path
@@ -45,11 +45,11 @@ class Workspace:
     scorecard = At("results/scorecard.html")  # counts of published numbers and claims by verdict
 
     def raw(self, dataset: str, release: str) -> Path:
-        """The folder of a data set's files as they were published."""
+        """The folder of a data set's published files."""
         return self.root / "data" / "raw" / dataset / release
 
     def manifests(self) -> list[Path]:
-        """Every list of a data set's files: those of the project, and those beside raw folders."""
+        """All manifests of data sets: those of the project, and those next to raw folders."""
         beside = (self.root / "data" / "raw").glob("*/*.manifest.json")
         return sorted([*(self.reference / "datasets").glob("*.json"), *beside])
 
@@ -94,7 +94,7 @@ class Workspace:
         return self.results / "archived" / content
 
     def run_at(self, directory: str) -> RunDirectory:
-        """The directory of a run as plans and tables name it: by its path below the root."""
+        """The directory of a run by its path below the root, as in plans and tables."""
         return found(self.root / directory)
 
     def pack(self, name: str) -> PackStamp:
@@ -102,7 +102,7 @@ class Workspace:
         return PackStamp(self.results / "packs" / f"{name}.json")
 
     def packs(self) -> list[PackStamp]:
-        """The stamps that exist."""
+        """All existing stamps."""
         return [PackStamp(path) for path in sorted((self.results / "packs").rglob("*.json"))]
 
     def metrics(self, experiment: str) -> Path:
@@ -110,15 +110,15 @@ class Workspace:
         return self.results / "metrics" / f"{experiment}.parquet"
 
     def collected(self, experiment: str) -> Path:
-        """The mark that all runs of an experiment were collected; it exists only while all stamps do."""
+        """The mark that all runs of an experiment were collected; it only exists while all stamps do."""
         return self.results / "metrics" / f"{experiment}.collected"
 
     def evaluated(self, experiment: str) -> Path:
-        """The folder of what was computed of an experiment's runs, a Parquet file for each evaluation."""
+        """The folder of an experiment's evaluations, a Parquet file for each."""
         return self.results / "metrics" / f"{experiment}.evaluated"
 
     def tuned(self, experiment: str) -> Path:
-        """The preset of a tuned experiment: what its search chose."""
+        """The preset of a tuned experiment: the settings that its search chose."""
         return self.reference / "presets" / "tuned" / f"{experiment}.yaml"
 
     def tables(self, experiment: str) -> Path:
@@ -137,8 +137,10 @@ class Workspace:
 
 
 def found(path: Path) -> RunDirectory:
-    """The directory at `path`. Where there is none, the one that a run of the same digest left last which
-    earlier versions named `<digest>-<code>`, or which was set aside and its successor lost.
+    """The directory at `path`, or the last finished one of the same run id with a suffix.
+
+    Earlier versions named directories `<digest>-<code>`; so does `retrain`, whose directories are used if the
+    new one is lost.
     """
     others = [] if path.exists() else map(RunDirectory, path.parent.glob(f"{path.name}-*"))
     finished = [other for other in others if other.outcome() is State.FINISHED]
@@ -155,26 +157,26 @@ class PackStamp:
     path: Path
 
     def finished(self) -> dict[str, Summary]:
-        """Summaries by digest; none where the stamp is absent."""
+        """Summaries by run id; empty if the stamp is absent."""
         return self._by_digest("finished")
 
     def failed(self) -> dict[str, Failure]:
-        """Failures by digest; none where the stamp is absent."""
+        """Failures by run id; empty if the stamp is absent."""
         return self._by_digest("failed")
 
     def _by_digest(self, part: str) -> dict[str, Any]:
-        """Stamps of earlier versions have `<digest>-<code>`."""
+        """A part of the stamp by run id; stamps of earlier versions have `<digest>-<code>`."""
         runs = (read_whole(self.path) or {}).get(part, {})
         return {name.partition("-")[0]: facts for name, facts in runs.items()}
 
     def digests(self) -> set[str]:
-        """The digests of all its runs."""
+        """The ids of all its runs."""
         return {*self.finished(), *self.failed()}
 
     def write(self, runs: Iterable[RunDirectory]) -> bool:
-        """Write the stamp once nothing is left to do for the pack's runs, and return whether that is so.
+        """Write the stamp if all runs of the pack are done; returns whether they are.
 
-        A run that failed for good counts as done. A stamp that says the same already is left alone.
+        A run that failed for good counts as done. A stamp with the same content is not written again.
         """
         finished: dict[str, Summary] = {}
         failed: dict[str, Failure] = {}
@@ -192,7 +194,7 @@ class PackStamp:
         return True
 
     def settle(self, runs: Iterable[RunDirectory]) -> bool:
-        """Write the stamp where nothing is left to train, else delete it; return whether it exists then."""
+        """Write the stamp if nothing is left to train, else delete it; returns whether it exists."""
         runs = list(runs)
         finished = {run.digest for run in runs if run.outcome() is State.FINISHED}
         failed = {run.digest for run in runs if run.failed_for_good}

@@ -1,1 +1,1 @@
-"""For tests of methods, models and plug-ins: small federations and spies. No run imports it."""
+"""Helpers for tests of methods, models and plug-ins: small federations and spies. Runs do not import it."""

@@ -16,7 +16,7 @@ COLOURS = ((1.0, 0.8, 0.4), (0.5, 1.0, 0.9), (0.9, 0.3, 1.0), (0.6, 0.6, 0.6))  
 def digits(
     augmentation: str, train: Sequence[int], val: int, test: int
 ) -> tuple[Samples, list[ClientData], Tensor]:
-    """Images [n, 32, 32, 3], three clients, and the places of `test` images of the held-out domain.
+    """Images [n, 32, 32, 3], three clients, and the positions of `test` images of the held-out domain.
 
     train: training images of each client; val, test: validation and test images of each.
     """

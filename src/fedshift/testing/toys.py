@@ -1,4 +1,4 @@
-"""Small federations whose every number can be worked out by hand, or is quick to compute."""
+"""Small federations whose numbers can be computed by hand, or quickly."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -30,8 +30,8 @@ BASE: dict[str, Any] = {
     "federation": {"rounds": 2},
 }
 FEW_SHOT = ((1,), (0,), (0, 1))  # labels that count as rare at the clients of `images`
-# Training, validation and test images of the clients, in no proportion: whoever counts the wrong ones, or
-# none, is wrong.
+# Training, validation and test images of the clients, in no proportion: code that counts the wrong ones, or
+# none, fails.
 SIZES = ((16, 3, 5), (6, 5, 4), (14, 4, 3))
 
 
@@ -85,8 +85,9 @@ def quadratics(
     method: Method, h: list[float], c: list[float], start: float, lr: float, steps: int, rounds: int,
     sizes: list[int] | None = None, **blocks: dict[str, Any],
 ) -> Federation:  # fmt: skip
-    """Clients with objectives h_k / 2 (w - c_k)^2, `steps` full-batch steps a round; client k holds sizes[k]
-    copies of (h_k, c_k). blocks: other keys of `local` and `federation`.
+    """Clients with objectives h_k / 2 (w - c_k)^2 and `steps` full-batch steps a round.
+
+    sizes: client k has sizes[k] copies of (h_k, c_k); blocks: other keys of `local` and `federation`.
     """
     sizes = sizes or [1] * len(h)
     columns = [torch.as_tensor(values, dtype=torch.float64) for values in (h, c)]
@@ -103,10 +104,10 @@ def quadratics(
 def images(
     clients: int = 3, sizes: Sequence[tuple[int, int, int]] = SIZES, target: int = 12, px: int = 32
 ) -> tuple[Samples, list[ClientData], Tensor]:
-    """Random images of two classes that differ in brightness, and a target.
+    """Random images of two classes that differ in brightness, and a held-out domain.
 
-    Client k holds sizes[k] (train, val, test) images, cyclic: pairs of both classes, by turns from domain k
-    and from the next client's. A domain dims a colour of its own.
+    Client k has sizes[k] (train, val, test) images, cyclic. They are pairs of both classes, in turn from
+    domain k and from the next client's. Each domain dims one of the three colours.
     """
     counts = [sum(sizes[k % len(sizes)]) for k in range(clients)]
     n = sum(counts) + target
@@ -156,7 +157,7 @@ def tensors(federation: Federation) -> dict[str, Tensor]:
 
 
 def diagnosed(federation: Federation) -> dict[tuple[str, int, int], dict[int, float]]:
-    """What a federation has recorded and not yet written: (name, round, client) -> numbers by index."""
+    """Diagnostics that a federation has not yet written: (name, round, client) -> numbers by index."""
     numbers: dict[tuple[str, int, int], dict[int, float]] = {}
     for table in federation.log.table.rows:
         for row in table.to_pylist():

@@ -3,8 +3,8 @@
 import os
 
 # MLflow reads these when it is imported. A server that is away must be noticed within seconds, not after four
-# minutes of retries; and the client would send `create_run` again after a timeout, though the server may have
-# done it.
+# minutes of retries. The client would also send `create_run` again after a timeout, although the server may
+# have done it.
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
 os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "1")

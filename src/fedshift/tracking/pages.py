@@ -1,6 +1,8 @@
-"""Pages: the names of planned runs in MLflow (page, run, and the labels by which runs are searched and
-compared), what it shows at the head of an experiment, and the views in which its methods are compared
-(docs/share-results.md).
+"""Pages of planned runs in MLflow (docs/share-results.md).
+
+- names: page, run, and the labels by which runs are searched and compared
+- notes: the text at the head of an experiment
+- views: comparisons of an experiment's methods
 
 A view is a tag of the experiment, `mlflow.sharedViewState.<name>`, as MLflow's own button "Share" writes it.
 """
@@ -36,7 +38,7 @@ TABLES = ("table.md", "table.csv")
 
 @dataclass(frozen=True)
 class Followed:
-    """A planned run, the experiments that use it, and what makes it a variant of its method there."""
+    """A planned run, the experiments that use it, and its variant of its method there."""
 
     run: Run
     experiments: tuple[str, ...]
@@ -51,12 +53,12 @@ class Followed:
 
     @property
     def name(self) -> str:
-        """What MLflow's tables and legends show."""
+        """The run's name in MLflow's tables and legends."""
         return f"{self.variant} | {self.run.target} | seed {self.run.seed}"
 
     @property
     def labels(self) -> dict[str, str]:
-        """What is both a parameter (to compare by) and a tag (to search by)."""
+        """Labels that are both a parameter (to compare by) and a tag (to search by)."""
         run = self.run
         named = {"method": run.method, "dataset": run.dataset, "target": run.target, "seed": str(run.seed)}
         return {**named, "variant": self.variant}
@@ -73,9 +75,7 @@ class Followed:
         return {**self.labels, "digest": run.digest, "code": run.code, **used, NOTE: note}
 
     def params(self, spec: dict[str, Any]) -> dict[str, str]:
-        """Labels, axes, and the run's `spec` (spec.json of its directory) without what an axis says
-        already.
-        """
+        """Labels, axes, and the run's `spec` (spec.json of its directory) without the keys of axes."""
         labelled = {"seed", "data.target", "data.dataset", "method.name"}
         values = {key: str(value) for key, value in dotted(spec) if key not in labelled}
         return {
@@ -86,7 +86,7 @@ class Followed:
 
 
 def followed(runs: Iterable[Run], cells: Iterable[Cell]) -> list[Followed]:
-    """Runs with the names that experiments give them; where several use a run, the first experiment's."""
+    """Runs with their names in experiments; if several use a run, the first experiment's."""
     uses: dict[str, list[Cell]] = defaultdict(list)
     for cell in cells:
         uses[cell.digest].append(cell)
@@ -108,8 +108,8 @@ def followed(runs: Iterable[Run], cells: Iterable[Cell]) -> list[Followed]:
 def described(
     workspace: Workspace, runs: Sequence[Followed], client: MlflowClient, uri: str
 ) -> dict[str, dict[str, str]]:
-    """Write views, tables and note of every page in the store that has some of these runs; the addresses of
-    its views.
+    """Write views, tables and note of every page in the store that has some of these runs; returns the
+    addresses of its views.
     """
     server = uri.rstrip("/") if uri.startswith("http") else LOCAL
     shown: dict[str, list[Followed]] = defaultdict(list)
@@ -138,8 +138,9 @@ def described(
 
 
 def note(workspace: Workspace, experiment: str, views: dict[str, str], tables: str) -> str:
-    """Links, of which MLflow shows the first line at once; the experiment's title, and how to make its
-    tables, in Markdown.
+    """The note of an experiment, in Markdown: links, its title, and how to make its tables.
+
+    MLflow shows the first line, the links, at once.
     """
     links = "Methods on " + ", ".join(f"[{target}]({link})" for target, link in views.items())
     links += f" · [tables]({tables})" if tables else ""
@@ -148,8 +149,9 @@ def note(workspace: Workspace, experiment: str, views: dict[str, str], tables: s
 
 
 def _view(target: str, variants: list[str]) -> dict[str, Any]:
-    """Methods on one held-out domain: means over seeds, none hidden, the best first, with accuracies as
-    columns; the seeds of a variant are folded.
+    """View of methods on one held-out domain: means over seeds, none hidden, the best first.
+
+    Accuracies are columns; the seeds of a variant are folded.
     """
     mark = '"' if "'" in target else "'"
     where = ["id"] if target == "none" else ["ood", "id"]
@@ -168,7 +170,7 @@ def _view(target: str, variants: list[str]) -> dict[str, Any]:
 
 
 def _tables(workspace: Workspace, experiment: str, client: MlflowClient, page: Experiment) -> str:
-    """The link to the experiment's tables, files of a run of their own; empty where there are none."""
+    """The link to the experiment's tables, which are files of a separate run; empty if there are none."""
     paths = [path for name in TABLES if (path := workspace.tables(experiment) / name).is_file()]
     if not paths:
         return ""

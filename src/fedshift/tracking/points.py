@@ -1,4 +1,5 @@
-"""Points: what MLflow gets of a run's records, one value for each metric and round (docs/share-results.md).
+"""Points: the values of a run's records that MLflow gets, one for each metric and round
+(docs/share-results.md).
 
 Names have one slash, `<metric>/<where>`: MLflow lists metrics and charts in alphabetical order, so accuracy
 (`acc/..`) comes first.
@@ -38,10 +39,16 @@ def points(
     *,
     partition: Mapping[str, Any],
 ) -> list[Point]:
-    """What is shown of records of whole rounds: accuracy and loss as tables aggregate them, and `metrics`,
-    which are computed from the statistics of these rounds; sums of costs; means of what else was recorded.
+    """Points of records of whole rounds.
 
-    partition: as in the run's resolved specification. The same rounds give the same points.
+    - accuracy and loss as tables aggregate them
+    - `metrics`, computed from the statistics of these rounds
+    - sums of costs
+    - means of other records
+
+    The same rounds give the same points.
+
+    partition: as in the run's resolved specification
     """
     series: dict[str, pd.Series[float]] = {}
     for metric in ("accuracy", "loss", *metrics):
@@ -63,11 +70,11 @@ def points(
 
 
 def final_points(summary: dict[str, Any], records: pa.Table) -> list[Point]:
-    """Accuracies after the last round (`acc_final/..`, also by the domain of the clients) and after the round
-    that was best on validation (`acc_best/..`); and what the run cost.
+    """Accuracies after the last round (`acc_final/..`) and after the best round on validation
+    (`acc_best/..`), and costs.
 
-    All are at step 0: of a metric with that step alone MLflow draws a bar, of one with another step a single
-    dot.
+    The former are also given by the domain of the clients. All are at step 0: MLflow plots a metric with that
+    step alone as a bar, one with another step as a single dot.
     """
     costs, partition = summary["costs"], summary["spec"]["partition"]
     values = {
@@ -95,5 +102,5 @@ def final_points(summary: dict[str, Any], records: pa.Table) -> list[Point]:
 
 
 def plain(name: str) -> str:
-    """`name` without the characters that MLflow accepts in no metric or tag."""
+    """`name` without the characters that MLflow does not accept in metrics or tags."""
     return re.sub(r"[^\w.\- ]", "_", name)

@@ -1,8 +1,8 @@
-"""MLflow: a follower that publishes what runs have written.
+"""MLflow follower: publishes the records of runs.
 
-Runs know nothing of it: they write their records, and the follower reads them. It asks the store, in one
-search, what has arrived; nothing else remembers it. Every point carries the time of its record, so sending it
-again adds nothing: whatever was cut off is simply sent once more.
+Runs are independent of it: they write their records, and the follower reads them. One search of the store
+shows what has arrived; the follower has no other memory. Every point has the time of its record, so sending
+it again adds nothing. After an interruption, everything missing is sent again.
 """
 
 import json
@@ -33,7 +33,7 @@ AT_ONCE = 100  # runs of one answer: a busy server gives it within MLFLOW_HTTP_R
 
 @dataclass
 class Sent:
-    """What the store has of a run: points up to round `rounds`, which is a tag of it."""
+    """The state of a run in the store: it has points up to round `rounds`, which is a tag of the run."""
 
     run_id: str
     status: str = "RUNNING"
@@ -44,8 +44,8 @@ class Sent:
 
 @dataclass
 class Follower:
-    """Publishes runs of `workspace` to the store at `uri`, each point once; `sweep` may be called again at
-    any time.
+    """Publishes runs of `workspace` to the store at `uri`, each point once; `sweep` may be called
+    repeatedly.
     """
 
     workspace: Workspace
@@ -60,13 +60,14 @@ class Follower:
     asked: bool = False  # what it has is known
 
     def status(self, followed: Followed) -> str:
-        """MLflow's word for how far a run is in the store; empty where it is not there."""
+        """MLflow's status of a run in the store; empty if it is not there."""
         sent = self.sent.get(followed.run.digest)
         return sent.status if sent else ""
 
     def sweep(self) -> Iterator[int]:
-        """Publish what is new, run by run, those with errors last; yields numbers of newly published rounds.
-        Errors end in `problem` and are tried again next time.
+        """Publish new records, run by run, those with errors last; yields numbers of newly published rounds.
+
+        Errors are stored in `problem`; their runs are tried again next time.
         """
         self.problem, in_a_row = None, 0
         if (client := self._answers()) is None:
@@ -85,8 +86,9 @@ class Follower:
                     return
 
     def describe(self) -> dict[str, dict[str, str]]:
-        """Write views and note of every page that has runs; the addresses of its views, by page. Nothing
-        where the store does not answer.
+        """Write views and note of every page that has runs; returns the addresses of its views, by page.
+
+        Does nothing if the store does not answer.
         """
         if self.client is None or (client := self._answers()) is None:
             return {}
@@ -98,7 +100,7 @@ class Follower:
             return {}
 
     def _answers(self) -> MlflowClient | None:
-        """A client of the store where it answers; what it has is then known (`sent`)."""
+        """A client of the store if it answers, after reading the state of its runs (`sent`)."""
         if not self.asked:
             try:
                 self.client = client_of(self.uri)
@@ -110,8 +112,10 @@ class Follower:
         return self.client
 
     def _ask(self, client: MlflowClient) -> None:
-        """Learn what the store has of these runs. Doubles are deleted: a server that hung may have created a
-        run after all, and a restored experiment has its deleted runs again.
+        """Read the state of these runs from the store, and delete duplicates.
+
+        Duplicates exist because a server that hung may have created a run after all, and because a restored
+        experiment has its deleted runs again.
         """
         view, found = ViewType.ACTIVE_ONLY, defaultdict(list)
         for page in {followed.page for followed in self.runs}:
@@ -140,8 +144,9 @@ class Follower:
                 )
 
     def _publish(self, client: MlflowClient, followed: Followed) -> int:
-        """Send what is new of a run, which is created where the store does not have it, as is its page;
-        return how many rounds that added.
+        """Send new records of a run; returns the number of rounds that this added.
+
+        The run and its page are created if the store does not have them.
         """
         directory = self.workspace.run_at(followed.run.directory)
         if not directory.path.is_dir():
@@ -159,7 +164,7 @@ class Follower:
                 tags["mlflow.user"] = directory.path.owner()
             if (page := followed.page) not in self.pages:
                 files = (self.workspace.root.resolve() / "mlruns" / page).as_uri()
-                place = None if self.uri.startswith("http") else files  # a server has a place of its own
+                place = None if self.uri.startswith("http") else files  # a server has its own place
                 self.pages[page] = client.create_experiment(page, place)
             created = client.create_run(self.pages[page], start, tags, followed.name)
             sent = self.sent[followed.run.digest] = Sent(created.info.run_id)
@@ -168,8 +173,10 @@ class Follower:
         return max(0, sent.rounds) - max(0, before)
 
     def _code(self, followed: Followed) -> str:
-        """The fingerprint of the method that trained a run, or is to (of earlier versions: of all code): a
-        run that was trained again by another one is another run in the store.
+        """The fingerprint of the method that trained a run, or will train it; for earlier versions, of all
+        code.
+
+        A run that was trained again by another method file is another run in the store.
         """
         summary = self.workspace.run_at(followed.run.directory).summary() or {}
         return str(summary.get("method_code", summary.get("code", followed.run.code)))
@@ -178,8 +185,8 @@ class Follower:
         self, client: MlflowClient, followed: Followed, sent: Sent, status: str, outcome: dict[str, Any],
         records: pa.Table | None,
     ) -> None:  # fmt: skip
-        """Continue the run in the store: parameters, points, tags; at its end inputs, files, and last its
-        status.
+        """Continue the run in the store: parameters, points, tags; at its end inputs, files, and finally
+        its status.
         """
         directory, whole = self.workspace.run_at(followed.run.directory), status == "FINISHED"
         spec = json.loads(directory.spec.read_text() if directory.spec.is_file() else followed.run.spec)
@@ -244,8 +251,8 @@ def _inputs(followed: Followed, summary: dict[str, Any]) -> list[DatasetInput]:
 
 
 def _state(run: RunDirectory) -> tuple[str, dict[str, Any]]:
-    """MLflow's name for how far a run is, with its summary or failure. The lock is read only where an attempt
-    has failed.
+    """MLflow's status of a run, with its summary or failure. The lock is read only if an attempt has
+    failed.
     """
     if (summary := run.summary()) is not None:
         return "FINISHED", summary
@@ -255,8 +262,10 @@ def _state(run: RunDirectory) -> tuple[str, dict[str, Any]]:
 
 
 def _read(run: RunDirectory, kind: str, after: int, *, whole: bool) -> pa.Table | None:
-    """Records ("metrics") or statistics of a finished run, or of those segments of a running run that end
-    after round `after`.
+    """Records ("metrics") or statistics of a run.
+
+    For a finished run these are all of them, for a running one those of segments that end after round
+    `after`.
     """
     columns = COLUMNS if kind == "metrics" else None
     if whole and kind == "metrics":

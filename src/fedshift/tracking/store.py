@@ -1,4 +1,4 @@
-"""MLflow's store: its address, a client that answers within seconds, and what a broken one needs."""
+"""MLflow's store: its address, a client that answers within seconds, and fixes for a broken one."""
 
 import logging
 import os
@@ -19,7 +19,7 @@ for name in ("alembic", "mlflow"):  # `trouble` reports errors in one line
 LOCKED = 15  # seconds that an SQLite file may be locked by another program, or a database be silent
 WAITS = {"sqlite": "timeout", "postgresql": "connect_timeout"}  # what drivers call that
 AGAIN = "Nothing is lost: once that is over, `fedshift track` sends what is missing."
-CURES = {  # by what a database says
+CURES = {  # by the message of a database
     "locked": f"Another program writes to it. {AGAIN}",
     "not a database|malformed": "Move it away: `fedshift track` makes a new one and sends every run again.",
     "schema|revision": "It is of another version of MLflow. Copy it, then: mlflow db upgrade {uri}; "
@@ -30,7 +30,7 @@ CURES = {  # by what a database says
 
 
 def address(workspace: Workspace) -> str:
-    """Where to publish: MLFLOW_TRACKING_URI, else the SQLite file mlflow.db in the project folder."""
+    """Address of the store: MLFLOW_TRACKING_URI, else the SQLite file mlflow.db in the project folder."""
     return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{workspace.root.resolve() / 'mlflow.db'}"
 
 
@@ -40,15 +40,17 @@ def shown_address(uri: str) -> str:
 
 
 def client_of(uri: str) -> MlflowClient:
-    """A client of a store that can be written. Raises the error of its database where that is locked, damaged
-    or away: MLflow itself would try again for minutes.
+    """A client of a writable store.
+
+    Raises the error of its database if that is locked, damaged or unreachable; MLflow itself would retry for
+    minutes.
     """
     kind = uri.partition(":")[0].partition("+")[0]
     if kind not in DATABASE_ENGINES:
         return MlflowClient(uri)
     if kind in WAITS and "?" not in uri:
         uri = f"{uri}?{WAITS[kind]}={LOCKED}"
-    if kind == "sqlite":  # no connection outlives its use: it would write on into a file that was removed
+    if kind == "sqlite":  # no connection outlives its use: it would write to a removed file
         os.environ.setdefault("MLFLOW_SQLALCHEMYSTORE_POOLCLASS", "NullPool")
     engine = create_engine(uri)
     try:
@@ -70,8 +72,10 @@ def every(search: Callable[[str | None], Any]) -> Iterator[Any]:
 
 
 def trouble(uri: str, error: Exception, run: str = "") -> FedshiftError:
-    """What went wrong with a store, and what to do about it: the first sentence of its database or of the
-    system where these are the cause. `run`: the directory of the run that was being sent.
+    """The problem of a store, with a fix, as an error.
+
+    The text is the first sentence of its database or of the system if these are the cause. run: directory of
+    the run that was being sent.
     """
     causes: list[BaseException] = []
     link: BaseException | None = error

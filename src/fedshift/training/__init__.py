@@ -1,1 +1,1 @@
-"""Training in a run's directory: assembled, trained, several at once; weights, summary, adaptation."""
+"""Training in a run's directory: assemble, train, several at once; weights, summary, evaluation."""

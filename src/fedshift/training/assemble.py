@@ -1,4 +1,4 @@
-"""Puts a run together: its data, a model and a method become a Federation."""
+"""Assemble a run: its data, a model and a method become a Federation."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ from fedshift.storage.weights import of_model
 def assemble(spec: RunSpec, data: RunData, device: torch.device) -> tuple[Federation, dict[str, str]]:
     """The Federation of a resolved spec, and the content hashes of its data and of published weights.
 
-    Raises FedshiftError where these weights are absent or changed.
+    Raises FedshiftError if these weights are absent or changed.
     """
     hashes, options = dict(data.hashes), dict[str, Any]()
     if spec.model.init != "scratch":
@@ -34,7 +34,7 @@ def assemble(spec: RunSpec, data: RunData, device: torch.device) -> tuple[Federa
 
 
 def federation_of(spec: RunSpec, data: RunData, device: torch.device, **options: Any) -> Federation:
-    """The Federation of a resolved spec as drawn; published weights may be given by `start`."""
+    """The Federation of a resolved spec with random initial weights; `start` may set published ones."""
 
     def build() -> Model:
         return spec.model.build(len(data.classes), spec.data.input_px)
@@ -48,14 +48,14 @@ def federation_of(spec: RunSpec, data: RunData, device: torch.device, **options:
 
 @dataclass(frozen=True)
 class Weights:
-    """Entries of a network by name, and the hash of the file that they are from."""
+    """Entries of a network by name, and the hash of their file."""
 
     path: Path
     sha256: str
     entries: dict[str, Tensor]
 
     def start(self, layout: Layout, row: Tensor) -> Tensor:
-        """`row` [P + Q] with these entries. Raises FedshiftError where a method has replaced one."""
+        """Set these entries in `row` [P + Q]. Raises FedshiftError if the method has replaced one of them."""
         named = layout.named(row)
         for name, value in self.entries.items():
             if name not in named or named[name].shape != value.shape:
@@ -68,7 +68,7 @@ class Weights:
 def read(model: Model, init: str) -> Weights:
     """The published weights of a network as its class builds it (on any device).
 
-    Raises FedshiftError where the file is absent, is another file by its hash, or lacks an entry.
+    Raises FedshiftError if the file is absent or has another hash, or an entry is missing in it.
     """
     file = of_model(type(model), init)
     sha256, path = file.check(), file.path

@@ -1,4 +1,4 @@
-"""Which device a job computes on: the device that was requested, or none."""
+"""The device that a job computes on: the one that was requested, or none."""
 
 import os
 import platform
@@ -17,7 +17,7 @@ PRETEND = "FEDSHIFT_PRETEND_GPU"  # set where the workflow is tried on a cluster
 
 
 def device(name: str) -> torch.device:
-    """The device of "cpu", "cuda" or "auto" (a GPU where there is one). Raises FedshiftError."""
+    """The device of "cpu", "cuda" or "auto" (a GPU if there is one). Raises FedshiftError."""
     if name == "auto" or PRETEND in os.environ:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -27,12 +27,12 @@ def device(name: str) -> torch.device:
 
 
 def gpus() -> int:
-    """How many GPUs of this machine CUDA can use."""
+    """Number of GPUs of this machine that CUDA can use."""
     return torch.cuda.device_count()  # asked of the driver: CUDA itself would no longer hear of a choice
 
 
 def require(wanted: torch.device) -> None:
-    """Raise FedshiftError for a GPU that does not work here; another machine may have one."""
+    """Raise FedshiftError for a GPU that does not work on this machine; another machine may have one."""
     if wanted.type == "cuda" and not torch.cuda.is_available():
         what = f"no working CUDA on {socket.gethostname()}, where a GPU was requested"
         cure = "See nvidia-smi and fedshift doctor there, or set device: cpu in params.yaml."
@@ -40,10 +40,11 @@ def require(wanted: torch.device) -> None:
 
 
 def deterministic(device: torch.device) -> None:
-    """Ask for kernels that repeat their bits, before anything is computed on a GPU; on a CPU they do.
+    """Request kernels with reproducible bits, before anything is computed on a GPU; on a CPU they are the
+    default.
 
-    Fresh memory is not filled with NaN, as PyTorch does in this mode: that is a launch for each new tensor.
-    cuBLAS repeats its bits with a fixed workspace only.
+    Fresh memory is not filled with NaN, PyTorch's default in this mode, because that is a launch for each new
+    tensor. cuBLAS is only reproducible with a fixed workspace.
     """
     if device.type == "cuda":
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
@@ -57,9 +58,13 @@ PACKAGES = ("torch", "torchvision", "numpy", "pyarrow", "pydantic", "safetensors
 
 
 def environment(device: torch.device, threads: int, commit: str, graphs: bool = False) -> dict[str, Any]:
-    """Versions, the sources' `commit`, hardware, threads, whether torch may use TF32 now, how bf16 is
-    multiplied, whether steps are CUDA graphs ("auto" or "off"), and whether the same machine would give the
-    same bits again.
+    """The facts about a machine that affect a run.
+
+    - versions of packages, and the sources' `commit`
+    - hardware and threads
+    - whether torch may use TF32 now, and how bf16 is multiplied
+    - whether steps are CUDA graphs ("auto" or "off")
+    - whether the same machine would give the same bits again
     """
     cuda = device.type == "cuda"
     return {
@@ -86,8 +91,10 @@ def environment(device: torch.device, threads: int, commit: str, graphs: bool = 
 
 
 def _cpu_model() -> str:
-    """Maker, family and model of the processor ("GenuineIntel 6 207"), by which libraries choose an order of
-    sums; "" where the system does not tell (macOS, whose name for it `cpu` has).
+    """Maker, family and model of the processor ("GenuineIntel 6 207"), which determine the order of sums in
+    libraries.
+
+    Empty if the system does not provide them (macOS, whose name for the processor is in `cpu`).
     """
     if not CPUINFO.is_file():
         return ""

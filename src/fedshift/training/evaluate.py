@@ -1,4 +1,4 @@
-"""Evaluates a finished run: tables computed from its kept weights and its images, each computed once."""
+"""Evaluate a finished run: tables computed from its saved weights and its images, each computed once."""
 
 import functools
 import time
@@ -27,11 +27,11 @@ from fedshift.training.device import deterministic, environment
 
 
 def evaluate(workspace: Workspace, run: Path, tasks: Sequence[Task], device: torch.device) -> list[Path]:
-    """Write <run>/evaluated/<evaluation>-<key>.parquet for each task, unless it is there; return the paths.
+    """Write <run>/evaluated/<evaluation>-<key>.parquet for each task, unless it exists; return the paths.
 
-    The key covers the run's weights, the task and the code. Raises FedshiftError for a run without weights,
-    for one that an evaluation cannot work on, and for one that was trained on other images or another
-    partition than there are now.
+    The key covers the run's weights, the task and the code. Raises FedshiftError for a run without weights or
+    that an evaluation does not support. It is also raised if images or partition have changed since the
+    training.
     """
     directory = RunDirectory(run)
     if (summary := directory.summary()) is None:
@@ -50,8 +50,9 @@ def _write(
     workspace: Workspace, run: RunDirectory, summary: Summary, spec: RunSpec,
     todo: Sequence[tuple[Path, Task, dict[str, Any]]], device: torch.device,
 ) -> None:  # fmt: skip
-    """Assemble a finished run once, and write each task's table with what it was computed from (`stamp`).
-    Raises FedshiftError where images or partition are not those of the run.
+    """Assemble a finished run once, and write each task's table with its `stamp`.
+
+    Raises FedshiftError if images or partition are not those of the run.
     """
     deterministic(device)
     data = load(workspace, spec)

@@ -1,4 +1,4 @@
-"""Garbage below results/: runs that were trained again, or that no experiment has any more."""
+"""Garbage below results/: runs that were trained again, or that no experiment uses any more."""
 
 import re
 import shutil
@@ -21,17 +21,17 @@ OTHER_IMAGES = "of other images"
 
 @dataclass(frozen=True)
 class Garbage:
-    """A run's directory that nothing asks for."""
+    """A run's directory that no experiment needs."""
 
     path: Path
-    why: str  # AGAIN, "of no experiment", or OTHER_IMAGES: a user's tree was decoded anew, with other files
+    why: str  # AGAIN, "of no experiment", or OTHER_IMAGES: a user's tree was decoded again, with other files
     size: int  # of its files, in bytes
 
 
 def garbage(workspace: Workspace, wanted: Collection[Run]) -> Iterator[Garbage]:
-    """Directories of runs that are not `wanted`, in order, and before them those of other images.
+    """Directories of runs that are not `wanted`, in order; before them, those of other images.
 
-    Left out are runs that a process trains now, and directories without a run's name.
+    Runs that a process trains now are left out, as are directories without a run's name.
     """
     taken = {workspace.run_at(run.directory).path for run in wanted}
     digests = {run.digest for run in wanted}
@@ -47,8 +47,9 @@ def garbage(workspace: Workspace, wanted: Collection[Run]) -> Iterator[Garbage]:
 
 
 def _of_other_images(workspace: Workspace, wanted: Iterable[Run]) -> Iterator[Path]:
-    """Of wanted runs on a tree of the user's own. Published images stay what they are; another Pillow decodes
-    them otherwise, which costs no run.
+    """Wanted runs on a tree of the user whose images have changed since.
+
+    Published images do not change. If another Pillow decodes them differently, runs stay valid.
     """
     by_images: dict[str, list[Run]] = defaultdict(list)
     for run in wanted:
@@ -65,10 +66,10 @@ def _size(path: Path) -> int:
 
 
 def delete(workspace: Workspace, directories: Collection[Garbage]) -> Iterator[Garbage]:
-    """Delete directories one by one, each after the stamps of packs that name its run, unless it was trained
-    again: a stamp says that there is nothing to train.
+    """Delete directories one by one, each after the stamps of packs that name its run.
 
-    A run that a process has begun to train meanwhile stays.
+    A stamp means that nothing is left to train, so stamps stay if the run was trained again. A run that a
+    process has begun to train meanwhile is not deleted.
     """
     digests = {stamp: stamp.digests() for stamp in workspace.packs()}
     for directory in directories:

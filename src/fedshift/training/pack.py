@@ -1,8 +1,11 @@
-"""A job and its processes: the GPU that it takes where no scheduler gives one, its runs, one after the other
-or at once, and signals that wait until they do no harm: SIGTERM for the end of a round, so that what is
-reached is written before the process ends, and Ctrl-C for the end of an import.
+"""A job and its processes.
 
-Slurm sends SIGTERM before a time limit or a preemption, with some seconds to go.
+- the GPU of a job, if no scheduler assigns one
+- its runs, one after the other or at once
+- delayed signals: SIGTERM until the end of a round, whose results are then written, and Ctrl-C until the end
+  of an import
+
+Slurm sends SIGTERM some seconds before a time limit or a preemption.
 """
 
 import fcntl
@@ -31,12 +34,11 @@ _held: list[int] = []  # file descriptors: a lock ends with its process, however
 
 
 def claim(device: str, count: int, folder: Path | None = None) -> int | None:
-    """Of `count` GPUs take one that no other job of this user holds; this process and its children see no
+    """Take one of `count` GPUs that no other job of this user holds; this process and its children see no
     other.
 
-    Returns the GPU's number; None where there is nothing to choose: a computation
-    on the CPU, one GPU or none, or CUDA_VISIBLE_DEVICES set by a scheduler or by hand. With more jobs than
-    GPUs, one is shared.
+    Returns the GPU's number, or None if there is no choice: a computation on the CPU, at most one GPU, or
+    CUDA_VISIBLE_DEVICES set by a scheduler or by hand. With more jobs than GPUs, one is shared.
     """
     if device == "cpu" or count < 2 or VISIBLE in os.environ:
         return None
@@ -62,8 +64,8 @@ def _lock(folder: Path, gpu: int) -> bool:
 def in_turn(workspace: Workspace, runs: list[Run], train: Callable[[Run], None]) -> None:
     """Train `runs` one after the other in this process.
 
-    A run that another process is training - a job that an earlier snakemake left behind - comes last, and is
-    waited for.
+    A run that another process is training (a job that an earlier snakemake left behind) is moved to the end
+    and waited for.
     """
     waiting = deque(runs)
     stuck = 0
@@ -83,10 +85,10 @@ def in_turn(workspace: Workspace, runs: list[Run], train: Callable[[Run], None])
 def at_once(
     workspace: Workspace, runs: list[Run], parallel: int, command: Callable[[Run], list[str]]
 ) -> None:
-    """Train at most `parallel` of `runs` at a time, each by a command of its own.
+    """Train at most `parallel` of `runs` at a time, each by a separate command.
 
-    A run that ends badly leaves the others alone. SIGTERM is passed on to them; this process ends when all
-    have.
+    A run that fails does not stop the others. SIGTERM is passed on to them; this process ends when all have
+    ended.
     """
     living: dict[Run, subprocess.Popen[bytes]] = {}
     signals: list[int] = []
@@ -124,7 +126,7 @@ def at_once(
 
 
 class Stop:
-    """requested: whether SIGTERM has come."""
+    """Signal handler; requested: whether SIGTERM has been received."""
 
     requested = False
 
@@ -135,7 +137,7 @@ class Stop:
 
 @contextmanager
 def stoppable() -> Iterator[Stop]:
-    """In the block, SIGTERM asks to stop instead of ending the process; in the main thread only."""
+    """In the block, SIGTERM requests a stop instead of ending the process; in the main thread only."""
     stop = Stop()
     if threading.current_thread() is not threading.main_thread():
         yield stop
@@ -149,8 +151,10 @@ def stoppable() -> Iterator[Stop]:
 
 @contextmanager
 def whole() -> Iterator[None]:
-    """In the block, Ctrl-C waits for its end. For imports: torch goes on after a KeyboardInterrupt in its
-    import of numpy, and numpy lacks half of its names then.
+    """Delay Ctrl-C until the end of the block.
+
+    It protects imports: after a KeyboardInterrupt in its import of numpy, torch continues with an incomplete
+    numpy.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
@@ -161,8 +165,9 @@ def whole() -> Iterator[None]:
 
 @contextmanager
 def interruptible(say: Callable[[str], object]) -> Iterator[None]:
-    """In the block, in the main thread, the first Ctrl-C asks a run that trains to stop at the end of its
-    round, and says so; the second one, or one while nothing trains, raises KeyboardInterrupt at once.
+    """In the block, in the main thread, the first Ctrl-C stops a run at the end of its round, with a message.
+
+    The second Ctrl-C, or one while no run trains, raises KeyboardInterrupt at once.
     """
 
     def interrupt(number: int, frame: FrameType | None) -> None:

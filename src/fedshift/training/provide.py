@@ -1,6 +1,4 @@
-"""Provide: what a run needs before it can be trained - images, partition, published weights - brought or made
-here.
-"""
+"""Provide the requirements of a run before it is trained: images, partition, published weights."""
 
 import shutil
 from collections.abc import Callable, Iterable
@@ -23,11 +21,10 @@ from fedshift.storage.workspace import Workspace
 def provide(
     workspace: Workspace, spec: RunSpec, tree: Path | None = None, say: Callable[[str], None] = print
 ) -> None:
-    """Fetch, verify, decode and divide the images of a resolved spec, and fetch the weights that it starts
-    from; what is there is left alone.
+    """Fetch, verify, decode and partition the images of a resolved spec, and fetch its published weights.
 
-    tree: the user's own folder that the data set's release is to be.
-    Raises FedshiftError, which says what to put where, for what has no public address.
+    Existing files do not change. tree: the user's own folder for the data set's release. Raises
+    FedshiftError, with instructions on which files to put where, for files without a public address.
     """
     images(workspace, spec, tree, say)
     divide(workspace, spec)
@@ -38,9 +35,7 @@ def provide(
 
 
 def trained_on(workspace: Workspace, spec: RunSpec, *runs: RunDirectory) -> None:
-    """Raises FedshiftError where decoded images are there, and are not of the user's tree as it is, or one of
-    the finished `runs` was trained on others.
-    """
+    """Raise FedshiftError if decoded images are not those of the user's tree, or of finished `runs`."""
     folder = workspace.prepared(spec.data.prepared_name)
     if not folder.exists():
         return
@@ -56,15 +51,16 @@ def trained_on(workspace: Workspace, spec: RunSpec, *runs: RunDirectory) -> None
 
 
 def of_other_images(folder: Path, runs: Iterable[RunDirectory]) -> list[RunDirectory]:
-    """Those of finished runs that were trained on other images than a folder of decoded ones has now."""
+    """The finished runs that were trained on other images than a folder of decoded ones has now."""
     now = prepared_hash(prepared_facts(folder))
     summaries = ((run, run.summary()) for run in runs)
     return [run for run, summary in summaries if summary and summary["hashes"].get("prepared") != now]
 
 
 def remove_damaged(workspace: Workspace, spec: RunSpec) -> list[Path]:
-    """Remove decoded images, rendered images and the partition of a spec where their content does not match
-    their hashes; return what was removed. Images that cannot be decoded again here stay.
+    """Remove decoded images, rendered images and the partition of a spec if they do not match their hashes.
+
+    Returns what was removed. Images that cannot be decoded again here stay.
     """
     from fedshift.data.load import load_rendered  # torch
 
@@ -101,8 +97,10 @@ def _damaged(path: Path, load: Callable[[Path], object]) -> bool:
 def images(
     workspace: Workspace, spec: RunSpec, tree: Path | None = None, say: Callable[[str], None] = print
 ) -> Path:
-    """The folder of a spec's decoded images, made where it is absent. Raises FedshiftError, too, where the
-    user's own tree has changed since its files were listed, or since they were decoded.
+    """The folder of a spec's decoded images; made if it is absent.
+
+    Raises FedshiftError as `fetch` and `prepare` do. It is also raised if the user's own tree has changed
+    since its files were listed, or since they were decoded.
     """
     data = spec.data
     folder = workspace.prepared(data.prepared_name)
@@ -116,10 +114,10 @@ def images(
 
 
 def divide(workspace: Workspace, spec: Division) -> Path:
-    """The partition of a resolved spec, made where it is absent; of packs that begin at the same time, on
-    several machines, one makes it, and the others wait.
+    """The partition of a resolved spec; made if it is absent.
 
-    Raises FedshiftError as `partition` does, and where the one that is there is damaged.
+    If packs begin at the same time, on several machines, one makes it, and the others wait. Raises
+    FedshiftError as `partition` does, and if an existing one is damaged.
     """
     path = workspace.partition(spec.partition_name)
     if path.is_file():

@@ -1,4 +1,4 @@
-"""One training run in its directory: loads what it needs, resumes, trains, and leaves metrics, weights and a
+"""One training run in its directory: load its data, resume, train, and write metrics, weights and a
 summary.
 """
 
@@ -51,11 +51,11 @@ GROUP = 1 << 20  # rows of a Parquet file's row group
 
 @dataclass(frozen=True)
 class Machine:
-    """How a run is computed without changing what it is: device, threads, seconds between checkpoints, and
-    whether steps may be CUDA graphs ("auto": on a GPU, for steady methods; "off").
+    """Settings of the computation that do not change a run's identity.
 
-    Graphs change the last digits of a run, not its id. Its environment contains whether it was trained by
-    them, and such a run is of another class of machine (`MachineClass`).
+    They are device, threads, seconds between checkpoints, and whether steps may be CUDA graphs ("auto": on a
+    GPU, for steady methods; "off"). Graphs change the last digits of a run, not its id. Its environment
+    contains whether they were used, and such a run is of another class of machine (`MachineClass`).
     """
 
     device: torch.device
@@ -64,17 +64,15 @@ class Machine:
     graph: Literal["auto", "off"] = "off"
 
     def graphs(self, spec: RunSpec) -> bool:
-        """Whether the steps of a run are recorded here."""
+        """Whether the steps of a run are recorded on this machine."""
         return self.graph == "auto" and self.device.type == "cuda" and bool(spec.method.build().steadiness)
 
 
 def train(workspace: Workspace, spec: RunSpec, machine: Machine, show: bool = False) -> Summary:
-    """Train a resolved spec to the end, from its checkpoint where there is one; return its summary. A
-    finished run is only read.
+    """Train a resolved spec to the end, from its checkpoint if there is one; return its summary.
 
-    show: a progress bar on the terminal.
-    Raises FedshiftError for what the user can mend. Whatever stops it - but for a kill - leaves the reason in
-    the run's directory.
+    A finished run is only read. show: a progress bar on the terminal. Raises FedshiftError for problems that
+    the user can fix. Any error except a kill is recorded in the run's directory.
     """
     run = workspace.run(spec.run_name)
     if summary := run.summary():
@@ -127,7 +125,7 @@ def _train(workspace: Workspace, spec: RunSpec, run: RunDirectory, machine: Mach
 
 
 def _earlier(run: RunDirectory, now: dict[str, Any]) -> list[str]:
-    """The classes of machines that trained a resumed run before, other than this machine's."""
+    """The classes of machines, other than this one's, that trained a resumed run before."""
     before = read_whole(run.environment) if run.checkpoint.exists() else None
     if before is None:
         return []
@@ -138,11 +136,12 @@ def _earlier(run: RunDirectory, now: dict[str, Any]) -> list[str]:
 def _rounds(
     federation: Federation, run: RunDirectory, name: str, machine: Machine, show: bool, began: float
 ) -> float:
-    """Train the rounds that are left. After SIGTERM the process ends with the round under way and a
-    checkpoint.
+    """Train the remaining rounds. After SIGTERM the process ends with the current round and a checkpoint.
 
-    name: what a checkpoint must agree on: digest and data; began: when this process did (time.monotonic).
-    Returns `began`, less the seconds that the run had taken before, up to its checkpoint.
+    - name: identity that a checkpoint must have: run id and data
+    - began: start of this process (time.monotonic)
+
+    Returns `began` minus the seconds that the run had taken before, up to its checkpoint.
     """
     code, total = federation.spec.method_code, federation.spec.federation.rounds
     resumed = checkpoint.resume(federation, run.checkpoint, run.segments, name, code)
@@ -169,8 +168,9 @@ def _rounds(
 
 
 def _merge(segments: Path, path: Path, part: Callable[[pa.Table], pa.Table] = lambda rows: rows) -> None:
-    """Join a part of all segments into one file, whose bytes do not depend on where the segments end; one
-    group of rows is in memory at a time.
+    """Join a part of all segments into one file, whose bytes do not depend on the cuts between segments.
+
+    One group of rows is in memory at a time.
     """
     paths = sorted(segments.glob("*.parquet"))
     schema = pq.read_schema(paths[0])
@@ -185,7 +185,7 @@ def _merge(segments: Path, path: Path, part: Callable[[pa.Table], pa.Table] = la
 
 
 def _log_round(federation: Federation, run: str) -> None:
-    """One line: the round's time, and mean accuracies in and out of distribution where they were measured."""
+    """Log the round's time, and mean accuracies in and out of distribution if they were measured."""
     seconds = next(row["value"] for row in reversed(federation.records.rows) if row["metric"] == "seconds")
     means = "".join(f", {name} {value:.3f}" for name, value in accuracies(federation).items())
     total = federation.spec.federation.rounds
@@ -224,10 +224,11 @@ def summarize(
     federation: Federation, hashes: dict[str, str], classes: list[str],
     weights: dict[str, dict[str, str]], metrics: pa.Table, seconds: float,
 ) -> Summary:  # fmt: skip
-    """What a Federation that has trained to the end is, and what its records say it cost.
+    """The facts and costs of a Federation that has trained to the end.
 
-    hashes: of images, partition and published weights; weights: as `weights.write` returns them; seconds:
-        that the run took, in all its processes.
+    - hashes: of images, partition and published weights
+    - weights: as returned by `weights.write`
+    - seconds: duration of the run, in all its processes
     """
     spec, state, layout = federation.spec, federation.state, federation.layout
     statistics = layout.kind("bn_statistic")

@@ -22,15 +22,14 @@ from fedshift.federation.state import TRAINED
 from fedshift.storage.rundir import RunDirectory, rounds_trained
 
 AGAIN = "Delete the run's directory and train it again."
-METADATA = "fedshift"  # the one key of a file's metadata: of several, safetensors draws the order
+METADATA = "fedshift"  # the one key of a file's metadata: safetensors writes several in random order
 
 
 def write(federation: Federation, folder: Path) -> dict[str, dict[str, str]]:
-    """Write a finished run's weights: one file for each round that a selection names, entries in logical
-    order; the same weights give the same bytes. A file of that name that is there already is replaced.
+    """Write a finished run's weights, one file for each selected round, entries in their own shapes.
 
-    Returns selection ("last", "best_first", "best_later") -> {file, relative to the run's directory; sha256
-    of its entries}.
+    The same weights give the same bytes. An existing file of that name is replaced. Returns selection
+    ("last", "best_first", "best_later") -> {file, relative to the run's directory; sha256 of its entries}.
     """
     selections = {"last": (federation.round, federation.evaluator.weights())}
     for tie, finished in federation.evaluator.selection.round.items():
@@ -81,11 +80,12 @@ def _hash(entries: dict[str, Tensor]) -> str:
 def restore(
     federation: Federation, run: RunDirectory, summary: dict[str, Any], selection: str
 ) -> dict[str, Tensor]:
-    """Put a run's kept weights of `selection` into its Federation as new; return all of them, by name, as
+    """Load a run's saved weights of `selection` into its new Federation; return all of them, by name, as
     `rows` does.
 
-    selection: "last", "best_first" or "best_later". Raises FedshiftError where there are none, or they have
-        been changed.
+    Raises FedshiftError if there are none, or they have been changed.
+
+    selection: "last", "best_first" or "best_later"
     """
     state, kept = federation.state, rows(run, summary, selection, federation.layout)
     restored = {name: row.to(state.row.device) for name, row in kept.items()}
@@ -99,8 +99,9 @@ def restore(
 
 
 def round_of(summary: dict[str, Any], selection: str) -> int:
-    """The round of the weights of a selection. Raises FedshiftError for one that no run keeps, and for the
-    best round where no client has a validation image to choose it by.
+    """The round of the weights of a selection.
+
+    Raises FedshiftError for an unknown selection, and for the best round if no client has a validation image.
     """
     if selection not in KEPT:
         raise unknown("select", "round that runs keep", selection, KEPT)
@@ -114,13 +115,14 @@ def round_of(summary: dict[str, Any], selection: str) -> int:
 
 
 def models(federation: Federation, restored: dict[str, Tensor], targets: list[Tensor]) -> Iterator[Kept]:
-    """The models of restored weights, each with what fedshift.federation.evaluator tests it on.
+    """The models of restored weights, each with the sets that fedshift.federation.evaluator tests it on.
 
-    targets: positions of the images of each held-out domain. A client's own model right after its training is
-    among them only where it is a slot, where nothing is shared, or where the run kept it (`evaluation.keep:
-    clients`): otherwise the aggregation has changed it. A client that never trained is left out, too: its
-    slot is empty, and the run tested what the client had received. Of a method without own models, `keep:
-    clients` keeps models that no record is of.
+    targets: positions of the images of each held-out domain.
+
+    A client's own model right after its training is only included in three cases: it is a slot, nothing is
+    shared, or the run saved it (`evaluation.keep: clients`). Otherwise the aggregation has changed it. A
+    client that never trained is left out, too: its slot is empty, and the run tested what the client had
+    received. For a method without own models, `keep: clients` saves models without records.
     """
     method, state, home = federation.method, federation.state, federation.worker.samples.home
     untrained = not any(state.visits)  # round 0: what every client has is the start
@@ -142,8 +144,10 @@ def models(federation: Federation, restored: dict[str, Tensor], targets: list[Te
 
 
 def rows(run: RunDirectory, summary: dict[str, Any], selection: str, layout: Layout) -> dict[str, Tensor]:
-    """ "shared" [P + Q], "own" [N, P + Q], or what else the run saved, on the CPU; NaN where an entry is not
-    part of it; "slot/<name>", a slot as it was.
+    """The saved weights of a run, on the CPU: "shared" [P + Q], "own" [N, P + Q], or other names.
+
+    Entries that are not part of a row are NaN. "slot/<name>" is a slot without changes. Raises FedshiftError
+    if the weights are missing or changed, or the network differs.
     """
     files: dict[str, str] = summary["weights"]
     if not files:

@@ -21,10 +21,13 @@ Plane = NDArray[np.int64]
 class Digits(Dataset):
     """The k-th image of a class is in domain k mod 4 and in no other, so classes are balanced.
 
-    plain: white on black. ink: a dark colour on light paper. texture: a lighter or darker stroke on a smooth
-    colour texture with grain. outline: the stroke's contour, its inside at half strength, turned by 5 to 15
-    degrees to either side, light on a dark ground. Colours, textures and angles are drawn per image from
-    SHA-256 of its number.
+    - plain: white on black
+    - ink: a dark colour on light paper
+    - texture: a lighter or darker stroke on a smooth colour texture with grain
+    - outline: the stroke's contour, its inside at half strength, turned by 5 to 15 degrees to either side,
+      light on a dark ground
+
+    Colours, textures and angles are random, seeded per image by SHA-256 of its number.
     """
 
     name = "digits"

@@ -7,7 +7,7 @@ from fedshift.data.tree import ImageTree
 class DigitsDG(ImageTree):
     """24,000 images of 32 x 32, 6,000 a domain, as domain/{train,val}/class: the authors' 80/20 split.
 
-    No manifest and no images were at hand.
+    This project has neither a manifest nor images.
     """
 
     name = "digits_dg"

@@ -14,7 +14,7 @@ ARCHIVES = (
     "groundtruth/clipart.zip", "infograph.zip", "groundtruth/painting.zip", "quickdraw.zip", "real.zip", "sketch.zip",
 )  # fmt: skip
 DOMAINS = ("clipart", "infograph", "painting", "quickdraw", "real", "sketch")
-# Folders of lists that may lie beside the domains.
+# Folders of lists that may be next to the domains.
 LISTS = frozenset({"splits", "splits_mini", "image_list", "txt"})
 CLEANED = Release(
     source=f"{PAGE}: take the cleaned version, and the twelve lists <domain>_train.txt and <domain>_test.txt",
@@ -55,13 +55,13 @@ CLASSES = tuple(
 
 
 class DomainNet(ImageTree):
-    """586,575 images after cleaning, 596,010 before (counts of the authors' page). Classes in the order of
+    """586,575 images after cleaning, 596,010 before (counts of the authors' page). Classes have the order of
     the official lists.
 
-    A domain may lack a class (t-shirt in painting's training list). Release `cleaned`: what the official
-    lists of the cleaned version name, and their split; the lists are not part of this project (two of twelve
-    were found): give them by `--lists`. No manifest: this project never had the images. The official lists
-    know no validation part.
+    A domain may have no image of a class (t-shirt in painting's training list). Release `cleaned` contains
+    the files of the official lists of the cleaned version, and their split. These lists are not part of this
+    project (two of twelve were found); give them by `--lists`. There is no manifest, because this project
+    never had the images. The official lists have no validation part.
     """
 
     name = "domainnet"

@@ -1,4 +1,4 @@
-"""DomainNet-10: ten classes of DomainNet in six domains, as FDSE reads them and as FedBN does."""
+"""DomainNet-10: ten classes of DomainNet in six domains, as in FDSE and as in FedBN."""
 
 from dataclasses import replace
 
@@ -12,12 +12,13 @@ TEN = (
 
 
 class DomainNet10(ImageTree):
-    """A tree of DomainNet, whose other 335 classes are passed over.
+    """A tree of DomainNet, whose other 335 classes are skipped.
 
-    `original` is FDSE's reading: the official lists of the cleaned version, train and test (22,426 images;
-    its own figure, quickdraw and real inferred). These lists are not part of this project: give them by
-    `--lists`. `fedbn`: FedBN's own 80/20 cut of the version before cleaning, 18,278 train and 4,573 test, in
-    the project; 425 of its images are duplicates by DomainBed's list. It is not the official split.
+    `original` is FDSE's version: the official lists of the cleaned version, train and test (22,426 images;
+    its own figure, quickdraw and real inferred). These lists are not part of this project; give them by
+    `--lists`. `fedbn` is FedBN's own 80/20 split of the version before cleaning, 18,278 train and 4,573 test
+    images, in the project. 425 of its images are duplicates by DomainBed's list. It is not the official
+    split.
     """
 
     name = "domainnet10"

@@ -12,7 +12,7 @@ LONGEST = 100  # bytes: file names of 255 begin with it
 class Folder(ImageTree):
     """The release is the user's name for the tree; domains and classes are its folders, sorted.
 
-    The classes are the union over the domains: a domain may lack a class, and then holds no sample of it.
+    The classes are the union over the domains: a domain may have no sample of a class.
     """
 
     name = "folder"
@@ -28,7 +28,9 @@ class Folder(ImageTree):
         return Release(source="a folder of the user's", licence="the user's", citation="none")
 
     def root(self, folder: Path) -> Path:
-        """The first folder with images as domain/class/image, at most three levels down, past single folders."""
+        """The first folder with images as domain/class/image, at most three levels down, past single
+        folders.
+        """
         root = folder
         for _ in range(DEPTH):
             inner = [path for path in within(root) if path.is_dir()]

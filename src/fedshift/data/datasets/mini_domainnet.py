@@ -1,4 +1,4 @@
-"""Mini-DomainNet as FedRD's tables print it: six domains; ten classes, or the 126 of a list."""
+"""Mini-DomainNet as in FedRD's tables: six domains; ten classes, or the 126 of a list."""
 
 from pathlib import Path
 
@@ -14,11 +14,13 @@ SPLITS_MINI = (
 
 
 class MiniDomainNet(ImageTree):
-    """A tree of DomainNet, whose other classes are passed over. The paper does not define the data set.
+    """A tree of DomainNet, whose other classes are skipped. The paper does not define the data set.
 
-    `original`: every image of DomainNet-10's classes in the tree [guess]. `list126`: Zhou et al.'s
-    splits_mini (126 classes; clipart, painting, real, sketch), given by `--lists`; from the two domains that
-    it lacks, infograph and quickdraw, every image of its classes [guess], without an official split.
+    - `original`: every image of DomainNet-10's classes in the tree [guess]
+    - `list126`: Zhou et al.'s splits_mini (126 classes; clipart, painting, real, sketch), given by `--lists`
+
+    That list does not cover infograph and quickdraw. From these two domains, `list126` takes every image of
+    its classes [guess], without an official split.
     """
 
     name = "mini_domainnet"

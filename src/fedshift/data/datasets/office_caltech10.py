@@ -5,11 +5,11 @@ from fedshift.data.tree import ImageTree
 
 
 class OfficeCaltech10(ImageTree):
-    """2,533 images: caltech 1,123, amazon 958, dslr 157, webcam 295, in the order that FDSE prints.
+    """2,533 images: caltech 1,123, amazon 958, dslr 157, webcam 295, in FDSE's order.
 
-    18 sets of byte-identical files (26 surplus images, 25 of them in amazon) share a `group`; a random split
-    may part them (`partition.groups: together` does not). No official split: FedBN's lists were not to be
-    found.
+    18 sets of byte-identical files (26 surplus images, 25 of them in amazon) share a `group`. A random split
+    may separate them, unless `partition.groups` is `together`. There is no official split: FedBN's lists were
+    not found.
     """
 
     name = "office_caltech10"

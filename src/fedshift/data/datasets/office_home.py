@@ -23,8 +23,8 @@ CLASSES = tuple(
 class OfficeHome(ImageTree):
     """15,588 images: art 2,427, clipart 4,365, product 4,439, real_world 4,357; ImageFolder's class order.
 
-    The names of all files are known (reference/lists/office_home.csv.gz), their hashes are not: no images
-    were at hand. There is no official split. `dassl` (StableFDG): the same images as
+    The names of all files are known (reference/lists/office_home.csv.gz). Their hashes are not, because this
+    project has no images. There is no official split. `dassl` (StableFDG): the same images as
     domain/{train,val}/class, about 90/10.
     """
 

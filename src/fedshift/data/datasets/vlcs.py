@@ -12,11 +12,11 @@ COUNTS = {"caltech": 1_415, "labelme": 2_656, "pascal": 3_376, "sun": 3_282}
 
 
 class VLCS(ImageTree):
-    """10,729 images: caltech 1,415, labelme 2,656, pascal 3,376, sun 3,282 (JigenDG's lists; no images were
-    at hand).
+    """10,729 images: caltech 1,415, labelme 2,656, pascal 3,376, sun 3,282 (JigenDG's lists; this project has
+    no images).
 
     `original` has its official split as folders, domain/{train,crossval,test}/class; a folder `full` repeats
-    them and is passed over. Classes may be folders 0 to 4 in this order. `domainbed`: the same images as
+    them and is skipped. Classes may be folders 0 to 4 in this order. `domainbed`: the same images as
     domain/class, without a split. caltech's 870 persons are 435 faces twice, whole and cropped:
     near-duplicates that no hash finds.
     """

@@ -1,1 +1,1 @@
-"""Changes to a finished division, one file each, found by file name."""
+"""Changes to a finished partition, one file each, found by file name."""

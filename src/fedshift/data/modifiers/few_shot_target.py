@@ -11,7 +11,7 @@ from fedshift.data.scheme import Modifier, permutation
 
 @dataclass(frozen=True)
 class Params:
-    """`each`: target samples per client, drawn without replacement."""
+    """`each`: samples of the held-out domain per client, random without replacement."""
 
     each: int = 5
 
@@ -22,7 +22,9 @@ class Params:
 
 
 class FewShotTarget(Modifier):
-    """They join the clients' training parts and leave the target's test set (a guess, not the paper's)."""
+    """Move the samples from the held-out domain's test set to the clients' training parts (a guess, not the
+    paper's).
+    """
 
     name = "few_shot_target"
     Params = Params

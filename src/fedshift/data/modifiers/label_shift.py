@@ -12,8 +12,8 @@ from fedshift.data.scheme import Modifier, permutation
 
 @dataclass(frozen=True)
 class Params:
-    """`keep`: the share of a rare class that stays; `classes`: domain -> its rare classes; `share`: of all
-    classes, drawn where none is named.
+    """`keep`: the share of a rare class that stays; `classes`: domain -> its rare classes; `share`: part of
+    the classes that is rare, at random, in domains without `classes`.
 
     The paper's split files are not released, and its rare classes are not the naturally rare ones: keep = 0.1
     and share = 3/7 are guesses.
@@ -36,10 +36,10 @@ class Params:
 
 
 class LabelShift(Modifier):
-    """What is taken away is unused; validation and test parts stay as they are.
+    """Mark most training samples of rare classes as unused; validation and test parts do not change.
 
-    attrs["few_shot"] of the table then holds for every client the labels of which samples were taken away,
-    ascending: M_i of FedRD.
+    attrs["few_shot"] of the table then contains for every client the labels of removed samples, ascending:
+    M_i of FedRD.
     """
 
     name = "label_shift"

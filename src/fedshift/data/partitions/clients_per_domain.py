@@ -17,7 +17,7 @@ class Params:
     clients: int = 30
 
     def check(self, sources: int, where: str) -> None:
-        """Raise FedshiftError at `where` if the `sources` domains cannot have equally many clients."""
+        """Raise FedshiftError at `where` if the `sources` domains cannot have the same number of clients."""
         if self.clients < 1 or self.clients % sources:
             near = max(1, round(self.clients / sources)) * sources
             what = f"{self.clients} clients cannot be shared out evenly among {sources} source domains"
@@ -25,7 +25,9 @@ class Params:
 
 
 class ClientsPerDomain(Scheme):
-    """n samples, c clients: c - 1 parts of floor(n / c), the last client takes the rest (released code)."""
+    """A domain of n samples has c clients: c - 1 parts of floor(n / c), and the rest for the last (released
+    code).
+    """
 
     name = "clients_per_domain"
     Params = Params

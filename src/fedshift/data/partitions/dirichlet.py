@@ -24,18 +24,18 @@ class Params:
     min_size: int = 70
 
     def check(self, sources: int, where: str) -> None:
-        """Raise FedshiftError at `where` for numbers that make no partition."""
+        """Raise FedshiftError at `where` for invalid numbers."""
         if self.clients < 1 or self.alpha <= 0 or self.min_size < 1:
             got = f"clients = {self.clients}, alpha = {self.alpha}, min_size = {self.min_size}"
             raise FedshiftError(where, got, "clients and min_size must be 1 or more, alpha above 0.")
 
 
 class Dirichlet(Scheme):
-    """Proportions ~ Dir(alpha, N) for each domain; a client that already holds n / N samples or more gets
-    none of it (released code).
+    """Proportions ~ Dir(alpha, N) for each domain; a client with n / N samples or more gets none of it
+    (released code).
 
-    Drawn anew until every client holds min_size samples; refused at once where there are too few, and after
-    1,000 tries (fewer beyond 300 clients: DRAWS).
+    Sampled again until every client has min_size samples. Raises FedshiftError if there are too few samples,
+    and after 1,000 tries (fewer for more than 300 clients: `DRAWS`).
     """
 
     name = "dirichlet"
@@ -70,7 +70,9 @@ class Dirichlet(Scheme):
         return assigned
 
     def _counts(self, sizes: NDArray[np.int64], rng: np.random.PCG64) -> NDArray[np.int64] | None:
-        """Samples, [domains, N]; rows sum to `sizes`. None where all proportions vanish for a tiny alpha."""
+        """Number of samples, [domains, N]; rows sum to `sizes`. None if all proportions vanish for a tiny
+        alpha.
+        """
         from scipy.special import gammaincinv
 
         clients = self.params.clients

@@ -8,7 +8,7 @@ from fedshift.data.scheme import Scheme
 
 
 class DomainPerClient(Scheme):
-    """Client k holds the whole k-th source domain; nothing is drawn."""
+    """Client k has the whole k-th source domain; the partition is not random."""
 
     name = "domain_per_client"
 

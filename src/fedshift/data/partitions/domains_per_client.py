@@ -1,4 +1,4 @@
-"""Every client holds parts of d source domains (hFedF, Algorithm 5)."""
+"""Every client has parts of d source domains (hFedF, Algorithm 5)."""
 
 from dataclasses import dataclass
 
@@ -35,7 +35,9 @@ class Params:
 
 
 class DomainsPerClient(Scheme):
-    """Domains are cut into random equal parts, dealt out in domain order; who gets which hand is drawn."""
+    """Domains are cut into random equal parts and dealt in domain order; which client gets which hand is
+    random.
+    """
 
     name = "domains_per_client"
     Params = Params
@@ -61,7 +63,9 @@ class DomainsPerClient(Scheme):
 
 @equation("hFedF", "Algorithm 5, parts")
 def count_parts(sizes: list[int], clients: int, d: int) -> list[int]:
-    """Parts per domain: floor(N d / Z), one more for each of the (N d) mod Z largest; ties: earlier."""
+    """Parts per domain: floor(N d / Z), one more for each of the (N d) mod Z largest; ties: the earlier
+    domain.
+    """
     share, surplus = divmod(clients * d, len(sizes))
     largest = sorted(range(len(sizes)), key=lambda place: -sizes[place])[:surplus]
     return [share + (place in largest) for place in range(len(sizes))]
@@ -69,6 +73,8 @@ def count_parts(sizes: list[int], clients: int, d: int) -> list[int]:
 
 @equation("hFedF", "Algorithm 5, hands")
 def deal(parts: list[int], clients: int, d: int) -> list[list[tuple[int, int]]]:
-    """Per client its (domain, part): d passes over the clients, each taking the first part that remains."""
+    """The (domain, part) pairs of each client: d passes over the clients, each taking the first remaining
+    part.
+    """
     remaining = [(domain, part) for domain, count in enumerate(parts) for part in range(count)]
     return [remaining[client::clients] for client in range(clients)]

@@ -16,8 +16,10 @@ TRIES = 1000
 
 
 def holders(sizes: list[int], clients: int, d: int | None) -> list[list[int]]:
-    """For each domain the clients that share its images: all where d is None, else d domains for each client,
-    dealt in the order of the domains (hFedF, Algorithm 5).
+    """For each domain the clients that share its images.
+
+    All clients if d is None, else d domains for each client, dealt in the order of the domains (hFedF,
+    Algorithm 5).
     """
     if d is None:
         return [list(range(clients)) for _ in sizes]
@@ -53,7 +55,7 @@ class Params:
     min_size: int = 10
 
     def check(self, sources: int, where: str) -> None:
-        """Raise FedshiftError at `where` for numbers that make no partition."""
+        """Raise FedshiftError at `where` for invalid numbers."""
         check_clients(self.clients, self.d, sources, where)
         if self.alpha <= 0 or self.min_size < 1:
             got = f"alpha = {self.alpha}, min_size = {self.min_size}"
@@ -64,8 +66,8 @@ class LabelDirichlet(Scheme):
     """Images of each class (of each domain) are shared among the domain's clients with proportions ~
     Dir(alpha).
 
-    As in PFLlib and FLGo, a client that already holds 1/N of all images gets no more of a class where others
-    can take it, and all is sampled again until every client has min_size images.
+    As in PFLlib and FLGo, a client that already has 1/N of all images gets no more of a class, if others can
+    take it. All is sampled again until every client has min_size images.
     """
 
     name = "label_dirichlet"

@@ -1,4 +1,4 @@
-"""Pathological label skew: every client holds images of k classes (McMahan et al. 2017; PFLlib's `pat`)."""
+"""Pathological label skew: every client has images of k classes (McMahan et al. 2017; PFLlib's `pat`)."""
 
 from dataclasses import dataclass
 
@@ -21,18 +21,16 @@ class Params:
     d: int | None = None
 
     def check(self, sources: int, where: str) -> None:
-        """Raise FedshiftError at `where` for numbers that make no partition."""
+        """Raise FedshiftError at `where` for invalid numbers."""
         check_clients(self.clients, self.d, sources, where)
         if self.k < 1:
             raise FedshiftError(where, f"k = {self.k}", "k must be 1 or more.")
 
 
 class Shards(Scheme):
-    """Classes are dealt to the clients, k for each, and a class's images are shared equally among those that
-    have it.
+    """Classes are dealt to the clients, k for each; a class's images are shared equally among its clients.
 
-    With `d`, classes are dealt in each domain by itself, so that a client has k classes in each of its
-    domains.
+    With `d`, classes are dealt in each domain separately, so a client has k classes in each of its domains.
     """
 
     name = "shards"

@@ -1,4 +1,4 @@
-"""Rendering: images that a method makes from the clients' training images before training."""
+"""Renderings: images that a method makes from the clients' training images before training."""
 
 from collections.abc import Iterator
 from typing import Any, ClassVar
@@ -11,7 +11,7 @@ from fedshift.storage.weights import WeightsFile
 
 
 class Rendering:
-    """Base of all renderings; `Params`: a frozen dataclass whose fields the method that uses it has, too."""
+    """Base of all renderings; `Params`: a frozen dataclass whose fields the method that uses it also has."""
 
     name: ClassVar[str]
     version: ClassVar[int] = 1
@@ -22,18 +22,19 @@ class Rendering:
 
     @property
     def copies(self) -> int:
-        """Images that stand for each training image."""
+        """Number of images that replace each training image."""
         return 1
 
     @property
     def weights(self) -> tuple[WeightsFile, ...]:
-        """Published files that it reads; its defaults' have the rendering's name as their owner."""
+        """Published files that it reads; the owner of the default ones is the rendering's name."""
         return ()
 
     def render(
         self, pixels: NDArray[np.uint8], table: pd.DataFrame, seed: int
     ) -> Iterator[tuple[int, NDArray[np.uint8]]]:
-        """(sample, image [px, px, 3]) for every image to train on; `table` is the partition, `pixels` [n, px,
-        px, 3] the prepared images.
+        """Yield (sample, image [px, px, 3]) for every image to train on.
+
+        `table` is the partition, `pixels` [n, px, px, 3] the prepared images.
         """
         raise NotImplementedError

@@ -1,10 +1,11 @@
 """CCST: every training image in the styles of other clients (Chen et al., WACV 2023).
 
 A client's overall style is the mean and the standard deviation of each feature channel over all its training
-images. An image is rendered by AdaIN (Huang & Belongie, ICCV 2017) in as many client styles as asked, drawn
-without replacement; its own client's style keeps it as it is. `space: vgg` uses AdaIN's public encoder
-(VGG-19 to relu4_1) and decoder, which must be given as files (docs/datasets.md);
-`space: rgb` is a substitute that needs none: AdaIN on the three colour channels.
+images. An image is rendered by AdaIN (Huang & Belongie, ICCV 2017) in the styles of `styles` clients, random
+without replacement. If its own client is among them, that copy is the image itself.
+
+`space: vgg` uses AdaIN's public encoder (VGG-19 to relu4_1) and decoder, which must be given as files
+(docs/datasets.md). `space: rgb` is a substitute that needs none: AdaIN on the three colour channels.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,7 +28,7 @@ from fedshift.storage.weights import WeightsFile
 SOURCE = "https://github.com/naoto0804/pytorch-AdaIN/releases/download/v0.0.0"
 SUBSTITUTE = "set space: rgb, a substitute that needs none."
 FILES = {"encoder": "vgg_normalised.pth", "decoder": "decoder.pth"}
-# SHA-256 of the published files. Frozen, as every default: a digest does not hold it.
+# SHA-256 of the published files. Frozen, as every default: run ids do not cover them.
 ENCODER = "804ca2835ecf7539f0cd2a7ac3c18ce81e6f8468969ae7117ac0c148d286bb4a"
 DECODER = "379ca41d59f3a37eed3599bbbc2560c19da5c458870a5ffd3a9dd41aa88f9472"
 # Channels of every 3x3 convolution to relu4_1; "P" halves the map (the decoder doubles it there).
@@ -39,8 +40,10 @@ Hash = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 @dataclass(frozen=True)
 class Params:
-    """styles: K, drawn for each image; space: of the features, VGG's or (a substitute) the colours
-    themselves; alpha: share of the style; encoder, decoder: with `space: vgg`, the SHA-256 of their files.
+    """`styles`: K, the number of random styles for each image.
+    `space`: of the features, VGG's or (a substitute) the colours themselves.
+    `alpha`: share of the style.
+    `encoder`, `decoder`: with `space: vgg`, the SHA-256 of their files.
     """
 
     styles: Annotated[int, Field(ge=1)] = 3
@@ -52,8 +55,9 @@ class Params:
 
 @equation("CCST", "AdaIN, one image's statistics")
 def image_statistics(features: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and deviation of every channel over space, sqrt(unbiased variance + 1e-5): [B, c, h, w], h w > 1,
-    to two [B, c, 1, 1].
+    """Mean and deviation of every channel over space: [B, c, h, w], h w > 1, to two [B, c, 1, 1].
+
+    The deviation is sqrt(unbiased variance + 1e-5).
     """
     mean = features.mean((2, 3), keepdim=True)
     return mean, (features.var((2, 3), keepdim=True) + EPSILON).sqrt()
@@ -61,7 +65,7 @@ def image_statistics(features: Tensor) -> tuple[Tensor, Tensor]:
 
 @equation("CCST", "AdaIN")
 def adain(content: Tensor, mean: Tensor, deviation: Tensor) -> Tensor:
-    """content [B, c, h, w] with the style's mean and deviation [B or 1, c, 1, 1] in place of its own."""
+    """Replace mean and deviation of content [B, c, h, w] by those of the style [B or 1, c, 1, 1]."""
     own_mean, own_deviation = image_statistics(content)
     return (content - own_mean) / own_deviation * deviation + mean
 
@@ -70,8 +74,8 @@ def adain(content: Tensor, mean: Tensor, deviation: Tensor) -> Tensor:
 def overall_style(moments: list[tuple[int, Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
     """Mean and sqrt(biased variance + 1e-5) of every channel over all pixels of all images, [c] each.
 
-    moments: of every batch its number of pixels, their sum [c] and the sum of their squares [c]
-    (`batch_moments` of its features; in fp64, because large numbers are subtracted).
+    moments: `batch_moments` of every batch's features: number of pixels, their sum [c] and the sum of their
+        squares [c]; fp64, because large numbers are subtracted
     """
     count = sum(n for n, _, _ in moments)
     mean = torch.stack([first for _, first, _ in moments]).sum(0) / count
@@ -136,7 +140,7 @@ class CCST(Rendering):
         encode: Callable[[Tensor], Tensor],
         decode: Callable[[Tensor], Tensor],
     ) -> Iterator[tuple[int, NDArray[np.uint8]]]:
-        """The images of some of a client's samples, each in its drawn styles."""
+        """The images of some of a client's samples, each in its random styles."""
         names = np.array(sorted(styles))
         drawn = np.stack(
             [
@@ -160,12 +164,14 @@ def _unit(pixels: NDArray[np.uint8], samples: NDArray[np.int32]) -> Tensor:
 
 
 def convolution(inputs: int, outputs: int) -> nn.Sequential:
-    """3x3 with mirrored borders."""
+    """3x3 convolution with mirrored borders."""
     return nn.Sequential(nn.ReflectionPad2d(1), nn.Conv2d(inputs, outputs, 3))
 
 
 def encoder() -> nn.Sequential:
-    """[B, 3, h, w] in [0, 1] to [B, 512, h / 8, w / 8]; the first layer turns RGB into VGG's input."""
+    """Network from [B, 3, h, w] in [0, 1] to [B, 512, h / 8, w / 8]; the first layer maps RGB to VGG's
+    input.
+    """
     layers: list[nn.Module] = [nn.Conv2d(3, 3, 1)]
     channels = 3
     for step in PLAN:
@@ -178,7 +184,7 @@ def encoder() -> nn.Sequential:
 
 
 def decoder() -> nn.Sequential:
-    """[B, 512, h, w] to an image [B, 3, 8 h, 8 w]."""
+    """Network from [B, 512, h, w] to an image [B, 3, 8 h, 8 w]."""
     layers: list[nn.Module] = []
     widths = [3, *(step for step in PLAN if isinstance(step, int))][::-1]
     widths[0] = 512
@@ -195,7 +201,7 @@ def decoder() -> nn.Sequential:
 
 
 def weights(encoder_hash: str, decoder_hash: str) -> dict[str, WeightsFile]:
-    """The encoder's and the decoder's file with these SHA-256; only the published ones have an address."""
+    """The files of encoder and decoder with these SHA-256; only the published ones have an address."""
     published, declared = (ENCODER, DECODER), (encoder_hash, decoder_hash)
     instead = {
         part: f"{SUBSTITUTE} A file of your own is declared in the method's params ({part}: its SHA-256)."
@@ -210,8 +216,8 @@ def weights(encoder_hash: str, decoder_hash: str) -> dict[str, WeightsFile]:
 class Stylizer:
     """Encoder and decoder with weights from FEDSHIFT_WEIGHTS' folder or torch's cache, by SHA-256.
 
-    Raises FedshiftError where a file is absent, is another file by its hash, or does not fit, naming it and
-    the substitute that needs none.
+    Raises FedshiftError if a file is absent, has another hash, or does not fit. The message names it and the
+    substitute that needs none.
     """
 
     def __init__(self, encoder_hash: str, decoder_hash: str) -> None:

@@ -1,17 +1,22 @@
-"""FDSE: shared layers extract, personal ones erase the domain's shift (Wang et al., CVPR 2025).
+"""FDSE: shared layers extract features, personal layers erase the domain's shift (Wang et al., CVPR 2025).
 
-Every layer of a network becomes a block (methods/fdse/block.py) of a shared extractor (DFE) and a personal,
-cheap eraser (DSE). Clients train with a term that pulls the eraser's output towards the global statistics;
-the server moves the shared tensors by the least conflicting direction and mixes the personal ones by
+Every layer of a network becomes a block (methods/fdse/block.py): a shared extractor (DFE) and a personal,
+cheap eraser (DSE). Clients train with a term that pulls the eraser's output towards the global statistics.
+The server moves the shared tensors in the least conflicting direction and mixes the personal ones by
 similarity.
 
-Deviations. Eq. 8 is solved over the simplex (as printed, u = 0 is optimal). Sec. 4.3.1 says "DSE modules and
-heads" of the shared tensors: DFE is meant. The term of Eq. 6 starts in the second round (released code;
-before, the statistics received are those of the start). Eq. 5's gamma is not printed: 0.9 on the old value,
-as in that code. Clients without any update in a unit stay out of its
-Eq. 8, a zero row keeps itself in Eq. 9 (both undefined in the paper). Released code: units are single
-tensors, Eq. 6 takes other forms (released.py), blocks differ (Decomposition): presets `released_v1`,
-the first release, and `released`. Unseen domain, undefined in the paper: `unseen_dse`.
+Deviations:
+
+- Eq. 8 is solved over the simplex; as published, u = 0 is optimal.
+- Sec. 4.3.1 names "DSE modules and heads" as the shared tensors; DFE is meant.
+- The term of Eq. 6 starts in the second round, as in the released code. Before that, the received statistics
+  are those of the start.
+- Eq. 5's gamma is not given. It is 0.9 on the old value, as in the released code.
+- Clients without an update in a unit are not part of its Eq. 8; a zero vector maps to itself in Eq. 9. The
+  paper defines neither.
+- In released code, units are single tensors, Eq. 6 has other forms (released.py), and blocks differ
+  (Decomposition). Presets: `released_v1`, the first release, and `released`.
+- `unseen_dse` defines the test on a held-out domain, which the paper does not define.
 """
 
 from collections.abc import Mapping
@@ -34,12 +39,16 @@ FORMS = {"code_v1": FirstRelease, "code_head": SecondRelease}  # of Eq. 6, in re
 
 @dataclass(frozen=True)
 class Params(Decomposition):
-    """And of the federation.
+    """Parameters of the blocks and of the federation.
 
-    lam: weight of the consistency term; beta: its growth with depth; tau: temperature of the similarity;
-    consensus: unit of Eq. 8, or none: the plain weighted mean; similarity: unit of Eq. 9, or none: every
-    client keeps its own, or mean; consistency: the form of Eq. 6, or none; consistency_from_round: counted
-    from 1; unseen_dse: personal tensors and statistics for a domain that no client has.
+    `lam`: weight of the consistency term.
+    `beta`: growth of this weight with depth.
+    `tau`: temperature of the similarity.
+    `consensus`: unit of Eq. 8, or none: the plain weighted mean.
+    `similarity`: unit of Eq. 9; mean: average the personal tensors; none: every client keeps its own.
+    `consistency`: the form of Eq. 6, or none.
+    `consistency_from_round`: first round of the term, counted from 1.
+    `unseen_dse`: personal tensors and statistics for a domain that no client has.
     """
 
     lam: float = 0.1
@@ -58,7 +67,9 @@ class Params(Decomposition):
 
 
 class FDSE(Method):
-    """Shared: DFE, BN_DFE, head. Personal: DSE layers, BN_DSE's affine part, bias. Local: its statistics."""
+    """DFE, BN_DFE and head are shared; DSE layers, affine part of BN_DSE and bias personal; statistics of
+    BN_DSE local.
+    """
 
     name = "fdse"
     steady = "round"
@@ -77,7 +88,7 @@ class FDSE(Method):
             cure = "Choose one whose blocks say `decomposes`: alexnet_bn, digits_cnn, resnet50, vit_small."
             raise FedshiftError("method fdse", f"'{model.name}' has no layer to decompose", cure)
         if self.hp.padding == "head":
-            channels(model)  # fails where a map is smaller than a kernel; spec/resolve.py says so
+            channels(model)  # fails if a map is smaller than a kernel; spec/resolve.py reports it
         return model
 
     def personal(self, L: Layout) -> Index:
@@ -90,7 +101,7 @@ class FDSE(Method):
         C.tmp.alignment = FORMS.get(self.hp.consistency, Alignment)(C.model, self.hp.beta)
 
     def loss(self, C: Client, x: Tensor, y: Tensor) -> Tensor:
-        """The task's loss, plus lambda L_con (Eq. 4-7)."""
+        """The task's loss plus lam L_con (Eq. 4-7)."""
         task, hp = super().loss(C, x, y), self.hp
         if hp.lam == 0 or hp.consistency == "none" or C.t + 1 < hp.consistency_from_round:
             return task
@@ -130,9 +141,10 @@ class FDSE(Method):
             S.log("similarity", torch.stack(mixing, 1), "K layer K")
 
     def unseen(self, S: Server) -> Tensor:
-        """Personal tensors and BN_DSE statistics averaged over the clients that have trained, or the start.
+        """Personal tensors and BN_DSE statistics averaged over the clients that have trained, or those of the
+        start.
 
-        The server's own kept entries are never written.
+        The server's copies of these entries are never written, so they are the start.
         """
         row = S.row.clone()
         if self.hp.unseen_dse == "mean":

@@ -6,8 +6,8 @@ after it become
 
     DFE layer with m = ceil(T / G) outputs, BN_DSE, ReLU, depthwise layer, concatenation, bias, BN_DFE
 
-Deviations: Table A7 prints a dense layer where the depthwise one is, which contradicts the paper's own counts
-(Table 4), and calls the last normalisation BN_DSE; Eq. 3 and the released code have what is here.
+This follows Eq. 3 and the released code. Table A7 deviates: it has a dense layer in place of the depthwise
+one, which contradicts the paper's own counts (Table 4). It also calls the last normalisation BN_DSE.
 """
 
 import math
@@ -23,12 +23,14 @@ from torch.nn.modules.batchnorm import _BatchNorm
 class Decomposition:
     """How a layer becomes a block.
 
-    G: outputs of the block for each one of its DFE layer; dw: side of the depthwise kernel (1 in linear
-    blocks); activation: between BN_DSE and the depthwise layer; fc_identity: a linear block passes its m
-    features on as a convolution block does (Table A6, second release), else its depthwise layer makes all T
-    outputs (first release, the only reading with Table 4's counts); concat_bias: whose the bias after the
-    concatenation is; padding: of the DFE convolution: the layer's (a6), half the kernel (v1, first release),
-    or none for kernels of 3 (head, second release).
+    `G`: outputs of the block for each output of its DFE layer.
+    `dw`: side of the depthwise kernel (1 in linear blocks).
+    `activation`: between BN_DSE and the depthwise layer.
+    `fc_identity`: whether a linear block passes its m features on (Table A6, second release) or its depthwise
+    layer makes all T outputs (first release, which alone fits Table 4's counts).
+    `concat_bias`: owner of the bias after the concatenation.
+    `padding`: of the DFE convolution: the layer's (a6), half the kernel (v1, first release), or none for
+    kernels of 3 (head, second release).
     """
 
     G: int = 2
@@ -44,7 +46,7 @@ class Decomposition:
 
 
 class ChannelBias(nn.Module):
-    """Adds a number to each channel of x [B, T, ..]."""
+    """Adds a learned number to each channel of x [B, T, ..]."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -55,7 +57,7 @@ class ChannelBias(nn.Module):
 
 
 class DepthwiseLinear(nn.Conv2d):
-    """Each output is one input times a weight: [B, m] to [B, n], n a multiple of m."""
+    """Linear layer in which each output is one input times a weight: [B, m] to [B, n], n a multiple of m."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__(inputs, outputs, 1, groups=inputs, bias=False)
@@ -65,7 +67,7 @@ class DepthwiseLinear(nn.Conv2d):
 
 
 class Half(nn.Module):
-    """What a block shares (role "dfe"), or what every client has of its own (role "dse")."""
+    """One half of a block: shared by all clients (role "dfe") or personal (role "dse")."""
 
     def __init__(self, role: str, conv: nn.Module, bn: nn.Module, bias: nn.Module) -> None:
         super().__init__()
@@ -76,9 +78,9 @@ class Half(nn.Module):
 
 
 class DSEBlock(nn.Module):
-    """Takes the place of a layer and its BN: [B, inputs, ..] to [B, T, ..].
+    """Replaces a layer and its BN: [B, inputs, ..] to [B, T, ..].
 
-    deskewed: the input of BN_DFE [B, T, ..] at the last call, if the DSE half was in training mode.
+    deskewed: the input of BN_DFE [B, T, ..] at the last call, or None if the DSE half was in eval mode.
     """
 
     layer = True
@@ -103,7 +105,7 @@ class DSEBlock(nn.Module):
 
 
 def decompose(model: nn.Module, how: Decomposition) -> int:
-    """Replace in place each layer and BN named by a module's `decomposes`; returns their number."""
+    """Replace in place each layer and BN that a module's `decomposes` names; returns the number of layers."""
     modules = [module for module in model.modules() if hasattr(module, "decomposes")]
     for module in modules:
         layer, bn = cast(tuple[str, str], module.decomposes)
@@ -142,7 +144,7 @@ def _assembled(
     extract: nn.Module, expand: nn.Module, dfe_bn: _BatchNorm, dse_bn: _BatchNorm, identity: bool,
     how: Decomposition,
 ) -> DSEBlock:  # fmt: skip
-    """A block of its extractor, its expansion and their normalisations."""
+    """Assemble a block from its extractor, its expansion and their normalisations."""
     outputs = dfe_bn.num_features
     owners = ("shared", "personal")
     biases = [ChannelBias(outputs) if how.concat_bias == owner else nn.Identity() for owner in owners]

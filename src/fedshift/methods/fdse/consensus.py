@@ -12,11 +12,13 @@ from fedshift.common.errors import FedshiftError
 
 @equation("FDSE", "Eq. 8")
 def consensus(updates: Tensor, factors: Tensor | None = None) -> Tensor:
-    """The common update [n] of updates [K, n] of one layer: their mean norm times the shortest convex
-    combination of their directions.
+    """The common update [n] from updates [K, n] of one layer (Eq. 8).
 
-    No update loses: its inner product with the result is not negative. factors [K]: consensus_factors of the
-    `inner_products`, where they are computed already. Raises FedshiftError for an update that is not finite.
+    It is the shortest convex combination of the updates' directions, times their mean norm. Its inner product
+    with each update is not negative.
+
+    factors [K]: `consensus_factors` of the `inner_products`, if already computed. Raises FedshiftError for an
+    update that is not finite.
     """
     if factors is None:
         factors = consensus_factors(inner_products(updates))
@@ -25,11 +27,11 @@ def consensus(updates: Tensor, factors: Tensor | None = None) -> Tensor:
 
 @equation("FDSE", "Eq. 8, factors")
 def consensus_factors(gram: Tensor) -> Tensor:
-    """What the updates are multiplied by in their common one, [K], from their inner products gram [K, K], in
-    float64 on the CPU: mean norm u_k / norm_k.
+    """Factors [K] of the updates in their common one, from their inner products gram [K, K]; float64 on the
+    CPU.
 
-    Updates shorter than 1e-12 have no direction and weight 0, but count in the mean norm. u: `min_norm` of
-    the directions' inner products.
+    They are (mean norm) u_k / norm_k, where u is `min_norm` of the directions' inner products. Updates
+    shorter than 1e-12 have no direction and factor 0, but their norms are part of the mean norm.
     """
     norms = gram.diagonal().sqrt()
     moved = (norms > 1e-12).nonzero().flatten()
@@ -41,9 +43,11 @@ def consensus_factors(gram: Tensor) -> Tensor:
 
 
 def inner_products(updates: Tensor, place: str = "Eq. 8", clients: Sequence[int] | None = None) -> Tensor:
-    """Inner products [K, K] of updates [K, n] in float64 on the CPU.
+    """Inner products [K, K] of updates [K, n], in float64 on the CPU.
 
-    Raises FedshiftError naming place and client (default: 0 .. K - 1) for an update that is not finite.
+    Raises FedshiftError, naming `place` and the clients, for an update that is not finite.
+
+    clients: numbers of the K clients for error messages, by default 0 .. K - 1
     """
     gram = (updates @ updates.T).double().cpu()
     numbered = zip(clients or range(len(gram)), gram.diagonal().tolist(), strict=True)
@@ -57,10 +61,10 @@ def inner_products(updates: Tensor, place: str = "Eq. 8", clients: Sequence[int]
 
 @equation("FDSE", "Eq. 9")
 def similarity(values: Tensor, tau: float) -> Tensor:
-    """Weights [K, K] of values [K, n] (one layer's parameters, not updates): softmax over each row of their
-    cosines / tau.
+    """Mixing weights [K, K] of one layer's parameters `values` [K, n], not updates (Eq. 9).
 
-    The next values are weights @ values. A zero row keeps itself, and has cosine 0 with the others.
+    Each row is the softmax of cosines / tau; the next values are weights @ values. A zero row of `values`
+    maps to itself and has cosine 0 with the others.
     """
     norms = values.norm(dim=1, keepdim=True)
     unit = values / norms.where(norms > 0, 1)
@@ -70,11 +74,11 @@ def similarity(values: Tensor, tau: float) -> Tensor:
 
 @equation("FDSE", "Eq. 8, u")
 def min_norm(gram: Tensor) -> Tensor:
-    """argmin of ||sum_k u_k e_k||^2 over u >= 0, sum u = 1, from the inner products gram [K, K] (float64, on
-    the CPU) of the e_k; u [K].
+    """Minimise ||sum_k u_k e_k||^2 over u >= 0, sum u = 1; returns u [K].
 
-    Non-negative least squares of [E; 1] u = [0; 1], then u / sum u, with a factor of gram in E's place. Where
-    vectors coincide, u is one of several, but sum u_k e_k is not. (Lawson and Hanson 1974, chapter 23.)
+    gram [K, K]: inner products of the e_k, float64 on the CPU. The problem is solved as non-negative least
+    squares of [E; 1] u = [0; 1], with a factor of gram in place of E. Then u is divided by its sum (Lawson
+    and Hanson 1974, chapter 23). If vectors coincide, u is not unique, but sum u_k e_k is.
     """
     from scipy.optimize import nnls
 

@@ -21,10 +21,9 @@ def moments(x: Tensor) -> tuple[Tensor, Tensor]:
 
 @equation("FDSE", "Eq. 5")
 def running(before: Tensor, batch: Tensor) -> Tensor:
-    """gamma before + (1 - gamma) batch, gamma = 0.9: running means, or running variances, [D] after one more
-    batch.
+    """Running means or variances [D] after one more batch: gamma before + (1 - gamma) batch, gamma = 0.9.
 
-    Only `batch` has a gradient, which the factor 0.1 therefore scales.
+    Only `batch` has a gradient, which is therefore scaled by 0.1.
     """
     return KEEP * before.detach() + (1 - KEEP) * batch
 
@@ -33,10 +32,11 @@ def running(before: Tensor, batch: Tensor) -> Tensor:
 def consistency(
     average: Tensor, variance: Tensor, global_average: Tensor, global_variance: Tensor, channels: Tensor
 ) -> Tensor:
-    """(1/d) ||mean - global mean||^2 + ((sum variance - sum global variance) / d)^2 of each of L layers, [L].
+    """Distance of the statistics of each of L layers from the global ones, [L].
 
-    All layers' statistics lie in one vector [D]; channels [L, D] is 1/d where a channel belongs to a layer,
-    else 0: for one layer alone torch.full((1, d), 1 / d).
+    It is (1/d) ||mean - global mean||^2 + ((sum variance - sum global variance) / d)^2. The statistics of all
+    layers are in one vector [D]. channels [L, D] is 1/d where a channel belongs to a layer, else 0. For a
+    single layer it is torch.full((1, d), 1 / d).
     """
     shift = (channels * (average - global_average).square()).sum(1)
     return shift + (channels * (variance - global_variance)).sum(1).square()
@@ -44,12 +44,14 @@ def consistency(
 
 @equation("FDSE", "Eq. 7")
 def depth_weights(depth: Tensor, beta: float) -> Tensor:
-    """exp(beta l) / sum_j exp(beta j) for depths l [L], from any number; integers give fp32."""
+    """exp(beta l) / sum_j exp(beta j) for depths l [L], which may start at any number; integers give fp32."""
     return torch.softmax(beta * depth, 0)
 
 
 class Alignment:
-    """L_con of a network in training. BN_DFE's first statistics are the goal and start the running ones."""
+    """L_con of a network in training. The first statistics of BN_DFE are the goal and the first running
+    values.
+    """
 
     def __init__(self, model: Model, beta: float) -> None:
         self.blocks = [module for module in model.modules() if isinstance(module, DSEBlock)]
@@ -74,10 +76,10 @@ class Alignment:
 
 
 class BatchMoments(torch.autograd.Function):
-    """x [B, T, ..] to its mean and biased variance [T] over all but its channels, in fp32 at least.
+    """Mean and biased variance [T] of x [B, T, ..] over all axes but the channels, in fp32 at least.
 
-    By the kernels of batch normalisation: a plain reduction of a channels_last map over (0, 2, 3) takes 60
-    times as long on a CPU (PyTorch 2.11, [16, 64, 63, 63] in bf16).
+    It calls the kernels of batch normalisation. A plain reduction of a channels_last map over (0, 2, 3) takes
+    60 times as long on a CPU (PyTorch 2.11, [16, 64, 63, 63] in bf16).
     """
 
     @staticmethod

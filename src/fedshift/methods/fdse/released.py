@@ -1,6 +1,4 @@
-"""What FDSE's released code computes in the place of Eq. 6: both forms reduce a layer to one mean and one
-variance over channels.
-"""
+"""Forms of Eq. 6 in FDSE's released code; both reduce a layer to one mean and one variance over channels."""
 
 from collections.abc import Sequence
 
@@ -17,12 +15,13 @@ EPSILON = 1e-8
 def consistency_v1(
     batch: Tensor, own_average: Tensor, own_variance: Tensor, global_average: Tensor, global_variance: Tensor
 ) -> Tensor:
-    """Of one layer of d >= 2 channels, a scalar; all [d]. batch: this batch's channel means f, the only part
-    with a gradient.
+    """Consistency of one layer of d >= 2 channels in the first release; a scalar, all arguments [d].
 
-    mean((global average - m)^2) + (mean(global variance) - mean(v))^2, m = 0.9 own average + 0.1 mean(f), v =
-    0.9 own variance + 0.1 var(f): mean and unbiased variance over channels. own: the running statistics,
-    which this batch has already updated.
+    It is mean((global average - m)^2) + (mean(global variance) - mean(v))^2. Here m = 0.9 own average + 0.1
+    mean(f) and v = 0.9 own variance + 0.1 var(f), with mean and unbiased variance over channels.
+
+    - batch: this batch's channel means f, the only part with a gradient
+    - own_average, own_variance: the running statistics, which this batch has already updated
     """
     average = KEEP * own_average + (1 - KEEP) * batch.mean()
     variance = KEEP * own_variance + (1 - KEEP) * batch.var()
@@ -34,13 +33,17 @@ def consistency_head(
     batches: Sequence[Tensor], global_averages: Sequence[Tensor], global_variances: Sequence[Tensor],
     weights: Tensor, memory: tuple[Tensor, Tensor] | None,
 ) -> tuple[Tensor, tuple[Tensor, Tensor]]:  # fmt: skip
-    """Sum of weights[l] (mean((A^2 - m^2) / (2 v)) + mean(log(v / (V + 1e-8)) + V / (v + 1e-8)) / 2) over all
-    layers; not bounded below.
+    """Consistency of all layers in the second release: their weighted sum, and the memory for the next batch.
 
-    A, V: the layer's global averages and variances [d_l]; batches: the layers' channel means [d_l], d_l >= 2;
-    weights [L]. memory: (m, v), two scalars that every layer of every batch updates in turn to 0.9 old + 0.1
-    (mean, unbiased variance) of its channel means; None before the first, whose own they are then. Returns
-    the sum and the memory for the next batch.
+    The term of a layer is mean((A^2 - m^2) / (2 v)) + mean(log(v / (V + 1e-8)) + V / (v + 1e-8)) / 2, with
+    its global averages A and variances V [d_l]. The sum is not bounded below.
+
+    - batches: channel means [d_l] of each layer, d_l >= 2
+    - weights: of the layers, [L]
+    - memory: (m, v), two scalars, or None before the first batch
+
+    Every layer of every batch updates the memory in turn to 0.9 old + 0.1 (mean, unbiased variance) of its
+    channel means. The first update takes the new values alone.
     """
     total = torch.zeros_like(weights[0])
     layers = zip(batches, global_averages, global_variances, weights, strict=True)
@@ -69,7 +72,7 @@ class FirstRelease(Alignment):
 
 
 class SecondRelease(Alignment):
-    """L_con of the second release, which remembers two numbers from batch to batch."""
+    """L_con of the second release, which carries two numbers from batch to batch."""
 
     memory: tuple[Tensor, Tensor] | None = None
 

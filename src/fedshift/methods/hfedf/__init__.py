@@ -1,21 +1,22 @@
 """hFedF: a hypernetwork on the server makes every client's model (Bartholet et al. 2024, arXiv 2402.06974,
 Algorithm 1).
 
-No code was released; what the paper leaves open or contradicts is settled thus:
-- Algorithm 1 takes phi~ - phi as gradient and then descends, which moves away from the clients. Here it is
-  phi - phi~, as in pFedHN's code; `literal_sign` keeps the printed sign.
-- Eq. 9 prints exp(-gamma); Algorithm 3, Section 3.4 and A.1.1 say that a closer gradient weighs more: +1.
+No code was released. Choices where the paper is incomplete or contradictory:
+
+- Algorithm 1 takes phi~ - phi as the gradient and then descends, which moves away from the clients. Here the
+  gradient is phi - phi~, as in pFedHN's code; `literal_sign` is the published sign.
+- Eq. 9 has exp(-gamma). By Algorithm 3, Section 3.4 and A.1.1, a closer gradient weighs more: +1.
   `gradalign_sign: -1` is Eq. 9.
-- The smoothed state replaces the live state (Algorithm 4), so the average of past states is the state itself,
-  and Eq. 10 is the optimiser's step times alpha: no second copy. Its warm-up is not given: 10 rounds.
-- Four hidden layers (Table 8; the text says three). How embeddings start is not given: from N(0, 1), as in
-  pFedHN's code, times `embedding_std`. Adam's weight decay is coupled and acts on the embeddings too; Adam
-  also moves the embedding of a client that did not take part.
-- Statistics of batch normalisation, which the paper's network has not, are averaged by the protocol's
-  weights.
-- Pre-learned embeddings (A.1.3): the autoencoder's loss, optimiser and epochs are not given (mean squared
-  error, Adam 1e-3, 50 epochs in batches of 20). It sees augmented images, brought to [0, 1] by each channel's
-  extremes over the 100 that it is trained on. Its way to the clients is not counted as traffic.
+- The smoothed state replaces the live state (Algorithm 4), so the average of past states is the state itself.
+  Eq. 10 then is the optimiser's step times alpha, without a second copy. Its warm-up is not given: 10 rounds.
+- There are four hidden layers, as in Table 8; the text has three.
+- The start of embeddings is not given: N(0, 1), as in pFedHN's code, times `embedding_std`.
+- Adam's weight decay is coupled and acts on the embeddings too. Adam also moves the embedding of a client
+  that did not take part.
+- The paper's network has no batch normalisation; here its statistics are averaged by the protocol's weights.
+- For pre-learned embeddings (A.1.3), the autoencoder's loss, optimiser and epochs are not given: mean squared
+  error, Adam 1e-3, 50 epochs in batches of 20. It sees augmented images, scaled to [0, 1] by each channel's
+  extremes over the 100 images that it is trained on. Its transfer to the clients is not counted as traffic.
 """
 
 from collections.abc import Mapping
@@ -37,12 +38,18 @@ IMAGES = 100  # that a client's autoencoder is trained on
 
 @dataclass(frozen=True)
 class Params:
-    """lr, weight_decay: of the server's Adam; ema: alpha of Eq. 10, 1 is without; warmup: rounds before
-    EMA begins; gradalign: weights by Eq. 8 and 9, else uniform; gradalign_sign: +1 favours gradients near the
-    mean, -1 those far from it; literal_sign: Algorithm 1's sign of the update; embedding: learned, drawn anew
-    after every step, or an autoencoder's latents; embedding_dim: by default floor(1 + N / 4); embedding_std:
-    deviation of embeddings when they are drawn; hidden: layers of 50; head_init: "fanin" gives generated
-        entries the deviation that torch gives the model's own, at embeddings of deviation 1.
+    """`lr`, `weight_decay`: of the server's Adam.
+    `ema`: alpha of Eq. 10; 1 is without.
+    `warmup`: rounds before EMA begins.
+    `gradalign`: weights by Eq. 8 and 9, else uniform.
+    `gradalign_sign`: +1 favours gradients near the mean, -1 those far from it.
+    `literal_sign`: Algorithm 1's sign of the update.
+    `embedding`: learned, sampled again after every step, or an autoencoder's latents.
+    `embedding_dim`: by default floor(1 + N / 4).
+    `embedding_std`: deviation of sampled embeddings.
+    `hidden`: number of hidden layers of 50.
+    `head_init`: "fanin" gives generated entries the deviation that torch gives the model's own, at embeddings
+    of deviation 1.
     """
 
     lr: float = 1e-3
@@ -61,7 +68,9 @@ class Params:
 
 @equation("hFedF", "Eq. 8")
 def alignment(gram: Tensor) -> Tensor:
-    """gamma_i = cos(g_i, mean of all g), [K], from the gram matrix <g_i, g_j> [K, K]; 0 where one is zero."""
+    """gamma_i = cos(g_i, mean of all g), [K], from the Gram matrix <g_i, g_j> [K, K]; 0 if one of the two is
+    zero.
+    """
     dots = gram.mean(1)
     norms = gram.diagonal().sqrt() * dots.mean().clamp_min(0).sqrt()
     return torch.where(norms > 0, dots / norms, 0)
@@ -69,20 +78,21 @@ def alignment(gram: Tensor) -> Tensor:
 
 @equation("hFedF", "Eq. 9")
 def gradalign(gamma: Tensor, sign: int) -> Tensor:
-    """softmax(sign gamma), [K]; sign +1: Algorithm 3 (default), -1: as Eq. 9 is printed."""
+    """softmax(sign gamma), [K]. sign +1: Algorithm 3 (default); -1: Eq. 9 as published."""
     return torch.softmax(sign * gamma, 0)
 
 
 @equation("hFedF", "Eq. 10")
 def ema_step(t: int, warmup: int, alpha: float) -> float:
-    """What remains of the server's step in round t, from 0: alpha theta + (1 - alpha) theta_before =
-    theta_before + alpha (theta - theta_before). 1 up to and with round `warmup`, alpha after it.
+    """Factor of the server's step in round t, from 0: 1 up to and including round `warmup`, alpha after it.
+
+    alpha theta + (1 - alpha) theta_before = theta_before + alpha (theta - theta_before).
     """
     return alpha if t > warmup else 1.0
 
 
 class HFedF(Generated):
-    """The server descends on embeddings and hypernetwork along the updates, pulled back through it."""
+    """The server descends on embeddings and hypernetwork along the clients' updates, by the chain rule."""
 
     name = "hfedf"
     Params = Params
@@ -107,7 +117,10 @@ class HFedF(Generated):
         return Autoencoder.draw(self.net(L, N).dim, rng).repeat(N, 1)
 
     def setup(self, S: Server, visit: Visit) -> Mapping[str, Tensor]:
-        """A.1.3: before the first round, embeddings become latents of the clients' autoencoders."""
+        """A.1.3: before the first round, embeddings become latents of the clients' autoencoders.
+
+        Raises FedshiftError if not every client takes part in the first round.
+        """
         if S.t == 0 and self.hp.embedding == "pre_learned":
             if len(S.active) < S.N:
                 problem = "pre-learned embeddings need every client in the first round"
@@ -117,7 +130,11 @@ class HFedF(Generated):
         return {}
 
     def _latent(self, C: Client) -> Mapping[str, Tensor]:
-        """The mean latent of the validation images, by the client's own autoencoder from a common start."""
+        """The mean latent of the validation images, by the client's own autoencoder, trained from a common
+        start.
+
+        Raises FedshiftError for a client with too few training images, and for images that are not 32 px.
+        """
         if not (batches := [x for x, _ in C.batches()]):
             problem = f"client {C.k} has too few training images for an autoencoder"
             raise FedshiftError("method hfedf", problem, "Give it two or more, or learn the embeddings.")

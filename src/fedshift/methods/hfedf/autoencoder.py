@@ -1,4 +1,4 @@
-"""The autoencoder from whose latents hFedF can take its clients' embeddings (Table 9): 9,395 + 4,097 e
+"""The autoencoder whose latents hFedF can use as its clients' embeddings (Table 9): 9,395 + 4,097 e
 parameters, for 32 px.
 """
 
@@ -30,7 +30,7 @@ class Autoencoder(nn.Module):
 
     @staticmethod
     def size(dim: int) -> int:
-        """Parameters with a latent of `dim`."""
+        """Number of parameters with a latent of `dim`."""
         return 9_395 + 4_097 * dim
 
     @classmethod
@@ -42,7 +42,7 @@ class Autoencoder(nn.Module):
 
     @classmethod
     def on(cls, vector: Tensor) -> Autoencoder:
-        """An autoencoder whose parameters are views into `vector` [size]: it is trained in place."""
+        """An autoencoder whose parameters are views into `vector` [size], so training changes the vector."""
         with vector.device:
             net = cls((len(vector) - 9_395) // 4_097)
         vector_to_parameters(vector, net.parameters())
@@ -69,6 +69,6 @@ class Autoencoder(nn.Module):
 
 
 def unit_range(images: Tensor) -> Callable[[Tensor], Tensor]:
-    """The map that takes each channel of `images` [n, 3, h, w] from its extremes to [0, 1]."""
+    """The function that maps each channel of `images` [n, 3, h, w] from its extremes to [0, 1]."""
     low, high = images.amin((0, 2, 3), keepdim=True), images.amax((0, 2, 3), keepdim=True)
     return lambda x: (x - low) / (high - low).clamp_min(1e-6)

@@ -1,13 +1,14 @@
 """A hypernetwork in one flat vector: from a client's embedding to its whole model, and from a cotangent back.
 
-hFedF's Table 8: embeddings [N, e], hidden linear layers of 50 with LeakyReLU .01 between them and nothing
-after the last, then one linear head for each layer of the client's model. PyTorch's start of Linear(50, n),
-U(-1 / sqrt 50, 1 / sqrt 50), does not depend on n, so the heads side by side are one map to all P trainable
-entries. Outputs lie in the order of a row: convolution weights channels_last.
+hFedF's Table 8: embeddings [N, e], then hidden linear layers of 50, then one linear head for each layer of
+the client's model. LeakyReLU .01 is between the hidden layers, and nothing after the last. PyTorch's start of
+Linear(50, n), U(-1 / sqrt 50, 1 / sqrt 50), does not depend on n. The heads side by side are therefore one
+map to all P trainable entries. Outputs are in the order of a row: convolution weights channels_last.
 
 The head is linear: the gradient of client i's cotangent v_i is the outer product of v_i with the hidden
-features, and v_i for the bias. So inner products of gradients need no gradient of that size, and their
-weighted sum is one matrix product; autograd is left with the embeddings and the hidden layers.
+features, and v_i for the bias. Inner products of gradients therefore need no gradient of that size, and their
+weighted sum is one matrix product. Autograd only computes the gradients of the embeddings and the hidden
+layers.
 """
 
 import itertools
@@ -25,8 +26,10 @@ WIDTH = 50
 
 
 class Hypernetwork:
-    """The shapes, and where they lie in h [size]: embeddings [N, e], weight and bias of each hidden layer,
-    head [F, P], its bias [P]; F = 50, or e without a hidden layer.
+    """The shapes of all tensors and their places in the flat vector h [size].
+
+    In order: embeddings [N, e], weight and bias of each hidden layer, head [F, P], its bias [P]. F = 50, or e
+    without a hidden layer.
     """
 
     def __init__(self, clients: int, dim: int, hidden: int, outputs: int) -> None:
@@ -38,7 +41,9 @@ class Hypernetwork:
         self.size, self.inner = sum(self.sizes), sum(self.sizes[:-2])
 
     def views(self, h: Tensor) -> list[Tensor]:
-        """All tensors by shape, sharing memory with h [size]; the first ones for its beginning [inner]."""
+        """All tensors in their shapes, sharing memory with h [size]; without the head for its beginning
+        [inner].
+        """
         sizes = self.sizes if len(h) == self.size else self.sizes[:-2]
         return [part.view(shape) for part, shape in zip(h.split(sizes), self.shapes, strict=False)]
 
@@ -55,7 +60,7 @@ class Hypernetwork:
         return x
 
     def draw(self, rng: torch.Generator, dtype: torch.dtype, deviation: Tensor | None = None) -> Tensor:
-        """A start: embeddings N(0, 1), layers as torch's Linear; outputs scaled to `deviation` [P]."""
+        """Sample a start: embeddings N(0, 1), layers as torch's Linear; outputs scaled to `deviation` [P]."""
         h = torch.empty(self.size, dtype=dtype)
         embeddings, *layers = views = self.views(h)
         embeddings.normal_(generator=rng)
@@ -81,7 +86,7 @@ def _uniform(weight: Tensor, bias: Tensor, fan_in: int, rng: torch.Generator) ->
 def generate(net: Hypernetwork, h: Tensor, client: int) -> Tensor:
     """phi_i = h(i; theta, nu), [P]; h [net.size]: all tensors of `Hypernetwork`, flattened in turn.
 
-    One client at a time: the same bits whoever else takes part.
+    Clients are generated one by one, so the bits do not depend on which others take part.
     """
     *_, head, bias = net.views(h)
     return torch.addmv(bias, head.T, net.features(h[: net.inner], [client])[0])
@@ -89,14 +94,14 @@ def generate(net: Hypernetwork, h: Tensor, client: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Pullback:
-    """Gradients over h in factors: inner [K, inner]; the head's features [K, F], cotangents [K, P]."""
+    """Gradients over h in factors: `inner` [K, inner], the head's `features` [K, F], `cotangents` [K, P]."""
 
     inner: Tensor
     features: Tensor
     cotangents: Tensor
 
     def gram(self) -> Tensor:
-        """<g_i, g_j>, [K, K]."""
+        """Gram matrix <g_i, g_j> of the gradients, [K, K]."""
         heads = self.cotangents @ self.cotangents.T * (self.features @ self.features.T + 1)
         return heads + self.inner @ self.inner.T
 
@@ -115,8 +120,8 @@ class Pullback:
 def pullback(net: Hypernetwork, h: Tensor, clients: list[int], cotangents: Tensor) -> Pullback:
     """g_i = (d phi_i / d (theta, nu))^T v_i for K clients with cotangents v [K, P]; net, h: as in `generate`.
 
-    Returned in factors: `.gram()` is <g_i, g_j> [K, K], `.combined(weights)` is sum_i weights[i] g_i [size]
-    in the order of h (Eq. 7), so `.combined(one-hot)` is one g_i.
+    The result is in factors. `.gram()` is <g_i, g_j> [K, K]; `.combined(weights)` is sum_i weights[i] g_i
+    [size] in the order of h (Eq. 7). `.combined(one-hot)` is a single g_i.
     """
     *_, head, _ = net.views(h)
     leaf = h[: net.inner].clone().requires_grad_()
@@ -134,7 +139,9 @@ def embedding_dim(clients: int) -> int:
 
 
 def own_deviation(L: Layout) -> Tensor:
-    """torch's deviation of starts of convolutions and linear maps, 1 / sqrt(3 fan-in), by entry [P]."""
+    """Standard deviation of torch's start of convolutions and linear layers, 1 / sqrt(3 fan-in), by entry
+    [P].
+    """
     fans = {entry.name: math.prod(entry.shape[1:]) for entry in L.entries}
     deviation = torch.zeros(L.size, dtype=L.dtype)
     for entry in L.entries:
@@ -144,8 +151,10 @@ def own_deviation(L: Layout) -> Tensor:
 
 
 class Generated(Method):
-    """Slot h: embeddings and hypernetwork in one vector, for one optimiser. All that is trainable is
-    generated; statistics of batch normalisation stay in the server's row.
+    """Base of methods whose server generates all trainable entries of the clients' models.
+
+    Slot h contains embeddings and hypernetwork in one vector, for one optimiser. Statistics of batch
+    normalisation stay in the server's row.
     """
 
     weighs = True
@@ -156,7 +165,7 @@ class Generated(Method):
         self.slots = (Slot("h", size, "server", init=self._start, saved=True),)
 
     def net(self, L: Layout, N: int) -> Hypernetwork:
-        """The hypernetwork of N clients for a model."""
+        """The hypernetwork for N clients with models of layout L."""
         return Hypernetwork(N, self.hp.embedding_dim or embedding_dim(N), self.hp.hidden, L.P)
 
     def _start(self, L: Layout, N: int, rng: torch.Generator) -> Tensor:

@@ -1,32 +1,39 @@
 """StableFDG: shared, shifted and explored styles, and attention to what a class has in common (Park et al.
 2023).
 
-A round: each participant sends the style information of its samples at stage 1 (Eq. 2-3) and gets another's
-(Step 1); in training, half of a batch takes it (Step 2), samples are added to balance the classes (Step 3),
-their styles are extrapolated (Step 4, Eq. 4-5), all styles are mixed (Step 5), and the classifier sees the
-map's average beside its attention-weighted average (Eq. 6-8).
+A round:
 
-Where text and released code differ, the default first; `preset: released` takes the code's side:
+- Step 1: each participant sends the style information of its samples at stage 1 (Eq. 2-3) and receives
+  another client's.
+- Step 2: in training, half of a batch takes the received style.
+- Step 3: samples are added to balance the classes.
+- Step 4: styles of the added samples are extrapolated (Eq. 4-5).
+- Step 5: all styles are mixed.
+- The classifier sees the map's average and its attention-weighted average (Eq. 6-8).
+
+Where paper and released code differ, the default is listed first; `preset: released` takes the code's side:
+
 - `sigma: biased` is Eq. 1; official: unbiased + 1e-6. Styles are measured in training mode on augmented
   images (code).
-- `shift: seeds`: the B/2 samples that k-means++ seeds choose keep their style. official: the last 16 of the
-  batch take the new one and the others cluster centres, in no order. The noise of Step 2 has the variance
-  Sigma, once (code).
-- The centre of Eq. 4-5 is the batch's before samples are added (formula and code; the text says after).
-- Steps 3-4 happen at the first position whose coin succeeds; there, exploring and mixing are one AdaIN
+- `shift: seeds`: B/2 samples, chosen by k-means++ seeding, do not change their style. For `official`, the
+  last 16 of the batch take the new style. The others take cluster centres, in no order. The noise of Step 2
+  has the variance Sigma, once (code).
+- The centre of Eq. 4-5 is the batch's before samples are added (formula and code; after, by the text).
+- Steps 3-4 happen at the first position whose coin succeeds. There, exploring and mixing are one AdaIN
   (code).
 - `similarity: cosine` (code; Eq. 6 is the plain product).
-- A sample's partner (X_j of Eq. 6) is another image of its class, never an added copy of its own. In the code
-  a copy counts as another image, but images alone in their class get an auxiliary one beside them before
-  copies are made, which is left out here.
-- `singletons: mixed` keeps Eq. 8 for an image alone in its class; cross (code): the other's query alone. That
-  other image is from an auxiliary batch of one image per class (App. G), passed only when there is an image
-  alone.
-- Queries, keys and the classifier start as in the code (its one convolution for queries, keys and values cut
-  into its parts).
+- A sample's partner (X_j of Eq. 6) is another image of its class, never an added copy of the sample. In the
+  code a copy counts as another image. There, images alone in their class also get an auxiliary image before
+  copies are made, which is omitted here.
+- `singletons: mixed` applies Eq. 8 to an image alone in its class; cross (code): the other's query alone.
+  That other image is from an auxiliary batch of one image per class (App. G). This batch is passed only if
+  some image is alone.
+- Queries, keys and the classifier start as in the code, whose one convolution for queries, keys and values is
+  cut into its parts.
 - `share_from_round: 1` (released): no sharing in the first round. There every client sends its style; here
   the participants do.
-- On networks other than ResNets the plain feature is their own neck's, not the global average.
+- On networks other than ResNets the plain feature is the output of the network's neck, not the global
+  average.
 """
 
 from __future__ import annotations
@@ -62,15 +69,20 @@ from fedshift.models.layers.style import Form, Style, adain, copies, mixed, shar
 
 @dataclass(frozen=True)
 class Params:
-    """p: of the coin of Step 2 and of each position of Steps 3-5; sigma, shift, similarity, singletons,
-    share_from_round: see above.
-
-    styles: how many a client receives (0: no Step 2); sharing: whose style a client receives; shift: who
-    takes it (random: Table 11); size: samples added (default: as many as the batch; 0: Step 5
-    alone); oversampling: how chosen (Table 12); alpha: exploration level; beta: of Step 5's Beta
-    distribution; positions: of Steps 3-5; attention: query in training (Table 15), Table 16's convolutions,
-    or none; d: embedding size; dead_v: the released code's unused parameters; centralized: one model on all
-    data, without Steps 1-2.
+    """`p`: probability of the coin of Step 2 and of each position of Steps 3-5.
+    `sigma`, `shift`, `similarity`, `singletons`, `share_from_round`: see above.
+    `styles`: how many a client receives (0: no Step 2).
+    `sharing`: whose style a client receives.
+    `shift`: which samples take it (random: Table 11).
+    `size`: samples added (default: as many as the batch; 0: Step 5 alone).
+    `oversampling`: how added samples are chosen (Table 12).
+    `alpha`: exploration level.
+    `beta`: of Step 5's Beta distribution.
+    `positions`: of Steps 3-5.
+    `attention`: query in training (Table 15), Table 16's convolutions, or none.
+    `d`: embedding size.
+    `dead_v`: the released code's unused parameters.
+    `centralized`: one model on all data, without Steps 1-2.
     """
 
     p: Annotated[float, Field(ge=0, le=1)] = 0.5
@@ -102,7 +114,7 @@ class StableFDG(Centralizable):
     weights = "uniform"
 
     def model(self, model: Model) -> Model:
-        """Raises FedshiftError for a position that the network has not."""
+        """Replace neck and head. Raises FedshiftError for a position that the network does not have."""
         hp = self.hp
         check_stages(model, hp.positions, "positions")
         if hp.attention == "none":
@@ -117,7 +129,7 @@ class StableFDG(Centralizable):
         return model
 
     def setup(self, S: Server, visit: Visit) -> Mapping[str, Tensor]:
-        """Step 1: each of K >= 2 participants sends its Phi and gets m others', [K, m, 4, c]."""
+        """Step 1: each of K >= 2 participants sends its Phi and receives those of m others, [K, m, 4, c]."""
         hp = self.hp
         if not (hp.p and hp.styles) or S.t < hp.share_from_round or hp.centralized:
             return {}
@@ -146,7 +158,7 @@ class StableFDG(Centralizable):
         return C.criterion(C.model.head(feature), steps.y)
 
     def queries(self, C: Client, steps: Steps, own: Tensor) -> Tensor:
-        """Eq. 8: the mean queries [B, d] that are used, (theirs + own) / 2; theirs alone: Eq. 6."""
+        """Eq. 8: the mean queries [B, d] used for attention, (theirs + own) / 2; theirs alone is Eq. 6."""
         if self.hp.attention == "self":
             return own
         other, alone = partners(steps.labels, steps.source)
@@ -163,8 +175,10 @@ class StableFDG(Centralizable):
 
 
 class Steps:
-    """Steps 2-5 in one forward pass. Of the batch as it is now: y, labels: on the device and on the host;
-    source: which of its first images each row is, on the host.
+    """Steps 2-5 in one forward pass.
+
+    - y, labels: labels of the current batch on the device and on the host
+    - source: for each row, the index of the first image it is a copy of, or its own index; on the host
     """
 
     def __init__(self, hp: Params, C: Client, y: Tensor) -> None:
@@ -174,7 +188,7 @@ class Steps:
         self._enlarged = False
 
     def after(self) -> dict[str, MapFunction]:
-        """What follows which stage."""
+        """The function to apply after each stage, by name."""
         hooks: dict[str, MapFunction] = dict.fromkeys(self.hp.positions, self.explore)
         both = "stage1" in hooks
         hooks["stage1"] = lambda x: self.explore(self.shift(x)) if both else self.shift(x)
@@ -184,7 +198,7 @@ class Steps:
         return bool(torch.rand((), generator=self._rng) < self.hp.p)
 
     def shift(self, x: Tensor) -> Tensor:
-        """Step 2: part of the samples take a received style; no gradient through styles."""
+        """Step 2: part of the samples take a received style; styles have no gradient."""
         if not self._coin() or self._phi is None:  # the coin in any case: variants see the same later ones
             return x
         batch, device = len(x), x.device
@@ -194,7 +208,7 @@ class Steps:
         return adain(x, own, self._shifted(own, new))
 
     def _shifted(self, own: Style, new: Style) -> Style:
-        """The batch's styles with those replaced that are to be shifted."""
+        """The batch's styles, of which those to be shifted are replaced by new ones."""
         batch = len(own.mu)
         if self.hp.shift == "official":
             unshifted = batch - min(SHIFTED, batch // 2)
@@ -208,7 +222,10 @@ class Steps:
         return Style(*(torch.where(stays, o, n) for o, n in zip(own, new, strict=True)))
 
     def explore(self, x: Tensor) -> Tensor:
-        """Steps 3-5; later successes only mix. Gradient through the normalisation, not the new styles."""
+        """Steps 3-5; after the first success, later positions only mix.
+
+        The normalisation has a gradient, the new styles do not.
+        """
         if not self._coin():
             return x
         own = style(x, self.hp.sigma)
@@ -233,12 +250,14 @@ class Steps:
 
 
 def _race(k: int, batch: int, like: Tensor) -> Tensor:
-    """Standard exponential draws [k, batch]."""
+    """Standard exponential numbers [k, batch], random."""
     return torch.empty(k, batch, device=like.device).exponential_()
 
 
 def one_per_class(C: Client) -> tuple[Tensor, Tensor]:
-    """A random training image of each class of the client, augmented: x [C', 3, h, w], y [C'] ascending."""
+    """A random, augmented training image of each of the client's C' classes: x [C', 3, h, w], y [C']
+    ascending.
+    """
     samples, train = C.samples, C.data.train
     if not hasattr(C.tmp, "classes"):  # once a round
         labels = samples.host_labels[train]

@@ -1,8 +1,8 @@
 """StableFDG's attention-based feature highlighter (Sec. 3.2): a second feature in which what a class has in
 common weighs more.
 
-The similarity S = Q_j^T K_i [hw, hw] is averaged over its query axis, so all that one image needs of another
-is its mean query [d].
+The similarity S = Q_j^T K_i [hw, hw] is averaged over its query axis, so the mean query [d] of the other
+image is sufficient.
 """
 
 import itertools
@@ -21,32 +21,36 @@ Partner = Callable[[Tensor], Tensor]
 
 
 def itself(query: Tensor) -> Tensor:
-    """Self-attention: every image is its own partner, as in every test."""
+    """Self-attention: every image is its own partner, as in evaluation."""
     return query
 
 
 @equation("StableFDG", "Eq. 6, 8")
 def attention(query: Tensor, key: Tensor) -> Tensor:
-    """Scores [B, hw] that sum to 1: softmax over the positions of key [B, d, hw] of their product with the
-    mean query [B, d].
+    """Attention scores [B, hw] of sum 1: the softmax over positions of key [B, d, hw] times the mean query
+    [B, d].
 
-    The mean over the query axis of S = Q^T K [hw, hw] is (mean of Q)^T K: Q = theta_q X_j in Eq. 6, (theta_q
-    X_j + theta_q X_i) / 2 in Eq. 8; K = theta_k X_i. No scale; the released code (`similarity: cosine`)
-    divides each column of Q and K by its norm. Not a matrix product, which autocast would take to bf16.
+    The mean over the query axis of S = Q^T K [hw, hw] is (mean of Q)^T K, with K = theta_k X_i. Q is theta_q
+    X_j in Eq. 6 and (theta_q X_j + theta_q X_i) / 2 in Eq. 8. There is no scale; the released code
+    (`similarity: cosine`) divides each column of Q and K by its norm. This is not written as a matrix
+    product, which autocast would compute in bf16.
     """
     return (query[:, :, None] * key).sum(1).softmax(1)
 
 
 @equation("StableFDG", "Eq. 7")
 def highlighted(scores: Tensor, z: Tensor) -> Tensor:
-    """A [B, C]: the mean of z [B, C, h, w] with weights `scores` [B, hw], positions row by row."""
+    """The mean A [B, C] of z [B, C, h, w] with weights `scores` [B, hw], positions row by row."""
     return torch.einsum("bp,bcp->bc", scores, z.flatten(2).to(scores.dtype))
 
 
 @equation("StableFDG", "Sec. 3.2")
 def partners(labels: Tensor, source: Tensor) -> tuple[Tensor, Tensor]:
-    """For labels [B]: the next row of the same class that shows another image, cyclic [B], and whether there
-    is none [B]: then it is the row itself. source [B]: the image that each row is, or is a copy of.
+    """The partner of each row of a batch [B], and whether it has none [B]; then its partner is the row
+    itself.
+
+    The partner is the next row, cyclically, of the same class that shows another image. labels [B]; source
+    [B]: the image that each row is, or is a copy of.
     """
     rows = torch.arange(len(labels), device=labels.device)
     fits = (labels == labels[:, None]) & (source != source[:, None])
@@ -55,9 +59,10 @@ def partners(labels: Tensor, source: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class Neck(nn.Sequential):
-    """A network's neck, its tensors' names kept, and the highlighted feature: [B, C, h, w] to [B, F + C].
+    """The network's neck with the highlighted feature appended: [B, C, h, w] to [B, F + C].
 
-    For ResNets the neck is the global average, as in the paper; other networks keep their own.
+    Names of the neck's tensors do not change. For ResNets the neck is the global average, as in the paper;
+    other networks use their own.
     """
 
     def __init__(self, neck: nn.Module) -> None:
@@ -70,7 +75,9 @@ class Neck(nn.Sequential):
         raise NotImplementedError
 
     def forward(self, z: Tensor, partner: Partner = itself) -> Tensor:
-        """partner: makes the queries that are used from the images' own mean queries, both [B, d]."""
+        """Features of the map z; partner: maps the images' mean queries [B, d] to the queries that are used
+        [B, d].
+        """
         feature = z
         for part in itertools.islice(self, self._parts):
             feature = part(feature)
@@ -78,8 +85,10 @@ class Neck(nn.Sequential):
 
 
 class Embedding(nn.Conv2d):
-    """theta: the map [B, C, h, w] to [B, d, h, w], a 1x1 convolution. It starts as in the released code,
-    where one convolution makes queries, keys and values: Kaiming normal by fan-out 3 d, biases 0.
+    """theta, a 1x1 convolution from the map [B, C, h, w] to [B, d, h, w].
+
+    It starts as in the released code, where one convolution makes queries, keys and values: Kaiming normal by
+    fan-out 3 d, biases 0.
     """
 
     def __init__(self, channels: int, d: int) -> None:
@@ -92,9 +101,10 @@ class Embedding(nn.Conv2d):
 
 
 class Highlighter(Neck):
-    """Queries and keys are embeddings of the map; cosine: both of length 1 at each position (released code).
+    """Neck with attention whose queries and keys are embeddings of the map.
 
-    dead_v: the released code's unused value map and 1x1 convolution, for its number of parameters.
+    similarity "cosine": both have length 1 at each position (released code). dead_v: adds the released code's
+    unused value map and 1x1 convolution, for its number of parameters.
     """
 
     def __init__(
@@ -120,7 +130,7 @@ class Highlighter(Neck):
 
 
 class ConvolutionHighlighter(Neck):
-    """Table 16's baseline of the same size, its form guessed: two 1x1 convolutions make the scores."""
+    """Table 16's baseline of the same size. Its form is a guess: two 1x1 convolutions make the scores."""
 
     def __init__(self, neck: nn.Module, channels: int, width: int) -> None:
         super().__init__(neck)

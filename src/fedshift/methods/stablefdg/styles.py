@@ -1,8 +1,8 @@
-"""Steps 1 to 4 of StableFDG: whose style a client gets, which samples take it, which are added, how far their
-styles go.
+"""Steps 1 to 4 of StableFDG: which styles a client receives, which samples take them, which samples are
+added, and how far their styles move.
 
-Functions of tensors and of the numbers drawn for them. Style information Phi is [4, C]: mu_n, sigma_n, and
-the variances of both.
+All are functions of tensors and random numbers. Style information Phi is [4, C]: mu_n, sigma_n, and the
+variances of both.
 """
 
 from typing import Literal
@@ -22,7 +22,7 @@ SHIFTED = 16  # of a batch, in the released code
 def information(styles: Style, form: Form) -> Tensor:
     """Phi [4, C] of a client whose samples have `styles` [n, C]: mu_n, sigma_n, Sigma_n(mu), Sigma_n(sigma).
 
-    form "biased": Eq. 2; "official": variances unbiased + 1e-6 (0 of a single sample).
+    form "biased": Eq. 2; "official": unbiased variances + 1e-6 (0 for a single sample).
     """
     n = len(styles.mu)
     official = form == "official" and n > 1
@@ -32,9 +32,10 @@ def information(styles: Style, form: Form) -> Tensor:
 
 @equation("StableFDG", "Step 1")
 def ring(clients: int, m: int, rng: torch.Generator) -> Tensor:
-    """Whose styles each client gets, [K, min(m, K - 1)]: of those that follow it in a random ring.
+    """The clients whose styles each client receives, [K, min(m, K - 1)]: those that follow it in a random
+    ring.
 
-    So no client gets its own, none is left out, and every other client is equally likely.
+    No client receives its own style, none is left out, and every other client is equally likely.
     """
     order = torch.randperm(clients, generator=rng)
     senders = torch.empty(clients, min(m, clients - 1), dtype=torch.int64)
@@ -45,18 +46,20 @@ def ring(clients: int, m: int, rng: torch.Generator) -> Tensor:
 
 @equation("StableFDG", "Table 9", sharing="largest_distance")
 def farthest(phi: Tensor, m: int) -> Tensor:
-    """The min(m, K - 1) clients whose Phi [K, 4, C] lies farthest from each client's own, [K, m]."""
+    """For each client the min(m, K - 1) clients whose Phi [K, 4, C] has the largest distance from its own,
+    [K, m].
+    """
     distance = torch.cdist(phi.flatten(1), phi.flatten(1)).fill_diagonal_(-1)
     return distance.topk(min(m, len(phi) - 1)).indices
 
 
 @equation("StableFDG", "Step 2, k-means++")
 def seeds(features: Tensor, race: Tensor) -> Tensor:
-    """k-means++ seeding of features [B, F] into k samples [k]; race [k, B]: standard exponential draws.
+    """k-means++ seeding of features [B, F] into k samples [k]; race [k, B]: standard exponential numbers.
 
-    The first is uniform, each next proportional to its squared distance to the nearest seed; uniform among
-    the rest where all distances are 0. The smallest race / weight wins: a draw in proportion to the weights
-    that needs no wait for the device.
+    The first seed is uniform. Each next one has a probability proportional to its squared distance to the
+    nearest seed, or is uniform among the rest if all distances are 0. The sample with the smallest race /
+    weight is chosen, which samples in proportion to the weights without waiting for the device.
     """
     squared = torch.cdist(features, features, compute_mode="donot_use_mm_for_euclid_dist").square()
     nearest = torch.ones_like(squared[0])
@@ -74,7 +77,7 @@ def seeds(features: Tensor, race: Tensor) -> Tensor:
 
 @equation("StableFDG", "Step 2, released", shift="official")
 def centres(features: Tensor, seeded: Tensor) -> Tensor:
-    """Features [B, F] after one Lloyd iteration from the seeds `seeded` [k]: the centres [k, F]."""
+    """The centres [k, F] of features [B, F] after one Lloyd iteration from the seeds `seeded` [k]."""
     start = features[seeded]
     member = F.one_hot(torch.cdist(features, start).argmin(1), len(start)).to(features.dtype)
     size = member.sum(0)[:, None]
@@ -85,7 +88,8 @@ def centres(features: Tensor, seeded: Tensor) -> Tensor:
 def received(phi: Tensor, pick: Tensor, noise: Tensor) -> Style:
     """New styles [B, C] from m received ones, phi [m, 4, C]: mu_n' + eps_mu, max(0, sigma_n' + eps_sigma).
 
-    eps = noise sqrt(Sigma_n'), noise [2, B, C] standard normal; pick [B]: which of the m a sample takes.
+    eps = noise sqrt(Sigma_n'), noise [2, B, C] standard normal. pick [B]: which of the m styles a sample
+    takes.
     """
     mu, sigma, mu_variance, sigma_variance = phi[pick].unbind(1)
     return Style(mu + noise[0] * mu_variance.sqrt(), (sigma + noise[1] * sigma_variance.sqrt()).clamp(min=0))
@@ -95,7 +99,8 @@ def received(phi: Tensor, pick: Tensor, noise: Tensor) -> Style:
 def oversampled(labels: Tensor, size: int, rng: torch.Generator) -> Tensor:
     """Indices [size] of samples to add so that classes among `labels` [B] become equal, ascending by class.
 
-    Repeatedly each smallest class gets one sample, random ones if fewer remain; samples are uniform.
+    Repeatedly each smallest class gets one sample; if fewer remain, random ones of these classes do. Samples
+    of a class are uniform.
     """
     classes, counts = labels.unique(return_counts=True)
     total, left = counts.clone(), size
@@ -114,13 +119,13 @@ def oversampled(labels: Tensor, size: int, rng: torch.Generator) -> Tensor:
 
 @equation("StableFDG", "Step 3, random", oversampling="random")
 def any_samples(batch: int, size: int, rng: torch.Generator) -> Tensor:
-    """Indices [size], uniform over the batch, with repetition."""
+    """Random indices [size], uniform over the batch, with replacement."""
     return torch.randint(batch, (size,), generator=rng)
 
 
 @equation("StableFDG", "Eq. 4-5")
 def explored(own: Style, source: Tensor, alpha: float) -> Style:
-    """Styles [B + size, C]: `own` [B, C], and of the added samples s + alpha (s - mean of `own`).
+    """Styles [B + size, C]: `own` [B, C], then s + alpha (s - mean of `own`) for the added samples.
 
     source [B + size]: the sample that each row is a copy of, the batch first. A new sigma may be negative.
     """

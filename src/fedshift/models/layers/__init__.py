@@ -1,1 +1,1 @@
-"""Layers with more than one user."""
+"""Layers that several networks or methods use."""

@@ -1,7 +1,7 @@
 """Convolution or linear layer, batch normalisation, ReLU: the blocks that FDSE decomposes.
 
-`decomposes` of any module names two of its children, a layer and the batch normalisation after it ("" where
-there is none), that a method may replace by one block. `insert` puts layers between the stages of a network,
+`decomposes` of any module names two of its children that a method may replace by one block: a layer and the
+batch normalisation after it ("" if there is none). `insert` puts layers between the stages of a network,
 whose names do not change.
 """
 
@@ -56,7 +56,7 @@ class AdaptiveAverage(nn.Module):
     """nn.AdaptiveAvgPool2d(side): [B, c, h, w] to [B, c, side, side].
 
     PyTorch's kernel adds gradients atomically on CUDA. Here the pixels, [B, h w, c], are multiplied by the
-    matrix of averages, [side^2, h w]: in channels_last nothing is copied.
+    matrix of averages, [side^2, h w]; in channels_last nothing is copied.
     """
 
     def __init__(self, side: int) -> None:
@@ -77,13 +77,15 @@ class AdaptiveAverage(nn.Module):
 
 @functools.cache
 def _averages(height: int, width: int, side: int, device: torch.device, dtype: torch.dtype) -> Tensor:
-    """[side^2, height width]: the pixels that each output averages; copied to a device once."""
+    """Matrix [side^2, height width] whose rows average the pixels of each output; cached on its device."""
     with torch.inference_mode(False):
         return torch.kron(_bins(height, side), _bins(width, side)).to(device, dtype)
 
 
 def _bins(size: int, bins: int) -> Tensor:
-    """[bins, size]: row i averages the pixels from floor(i size / bins) to ceil((i + 1) size / bins)."""
+    """Matrix [bins, size]: row i averages the pixels from floor(i size / bins) to ceil((i + 1) size /
+    bins).
+    """
     matrix = torch.zeros(bins, size, device="cpu")
     for i in range(bins):
         start, stop = i * size // bins, -(-(i + 1) * size // bins)
@@ -92,7 +94,9 @@ def _bins(size: int, bins: int) -> Tensor:
 
 
 def check_stages(model: Model, stages: Iterable[str], key: str) -> None:
-    """Raise FedshiftError, naming the method's parameter `key`, for a stage that the network has not."""
+    """Raise FedshiftError, naming the method's parameter `key`, for a stage that the network does not
+    have.
+    """
     for stage in stages:
         if stage not in model.stages:
             what, cure = f"'{stage}' is no stage of {model.name}", f"Valid: {', '.join(model.stages)}."
@@ -117,7 +121,7 @@ def channels(model: Model) -> dict[str, int]:
 
 
 def insert(model: Model, layers: Mapping[str, nn.Module], suffix: str) -> Model:
-    """Put layers[stage] behind that stage, as a stage "<stage>_<suffix>" of its own."""
+    """Insert layers[stage] after that stage, as a new stage "<stage>_<suffix>"."""
     stages: dict[str, nn.Module] = {}
     for name, stage in model.stages.items():
         stages[name] = stage

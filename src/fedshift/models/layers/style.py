@@ -1,8 +1,8 @@
-"""The style of a feature map: its mean and standard deviation per channel, taken, moved, mixed and widened.
+"""The style of a feature map, its mean and standard deviation per channel: measure, move, mix and widen it.
 
-What MixStyle, DSU, FedFA and StableFDG share. Statistics are computed in fp32 (fp64 stays fp64) also under
-autocast; a changed map has the dtype of its input. On a map of a single pixel the unbiased variance is
-taken as 0.
+MixStyle, DSU, FedFA and StableFDG share these functions. Statistics are computed in fp32 (fp64 stays fp64),
+also under autocast; a changed map has the dtype of its input. On a map of a single pixel the unbiased
+variance is taken as 0.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Style(NamedTuple):
 def style(x: Tensor, form: Form = "official") -> Style:
     """The style of x [B, C, h, w].
 
-    official: sigma = sqrt(unbiased variance + 1e-6), as the released code of all four methods; biased:
-    sqrt(biased variance + 1e-12), Eq. 1 of StableFDG with a root that has a derivative at 0.
+    - official: sigma = sqrt(unbiased variance + 1e-6), as in the released code of all four methods
+    - biased: sqrt(biased variance + 1e-12), Eq. 1 of StableFDG with a root that has a derivative at 0
     """
     pixels = x.permute(0, 2, 3, 1).flatten(1, 2)
     pixels = pixels.to(torch.promote_types(pixels.dtype, torch.float32))
@@ -50,7 +50,7 @@ def style(x: Tensor, form: Form = "official") -> Style:
 
 
 def copies(x: Tensor, source: Tensor) -> Tensor:
-    """x[source] for x [B, C, h, w], source [n]; in channels_last: 2.5 times as fast on a CPU."""
+    """x[source] for x [B, C, h, w], source [n], copied in channels_last; 2.5 times as fast on a CPU."""
     return x.permute(0, 2, 3, 1).index_select(0, source).permute(0, 3, 1, 2)
 
 
@@ -71,7 +71,7 @@ def mixed(own: Style, share: Tensor, partner: Tensor) -> Style:
 
 
 def shares(count: int, beta: float, device: torch.device) -> Tensor:
-    """Draws of Beta(beta, beta), [count]."""
+    """Random numbers of Beta(beta, beta), [count]."""
     both = torch.full((2, 1), beta, device=device)
     return Beta(both[0], both[1], validate_args=False).sample((count,))[:, 0]
 
@@ -79,7 +79,7 @@ def shares(count: int, beta: float, device: torch.device) -> Tensor:
 def widened(
     own: Style, noise: Tensor, mu_factor: Tensor | float = 1.0, sigma_factor: Tensor | float = 1.0
 ) -> Style:
-    """Each statistic plus noise [2, B, C] times sqrt(factor (unbiased variance over the batch + 1e-6))."""
+    """Add noise [2, B, C] times sqrt(factor (unbiased variance over the batch + 1e-6)) to each statistic."""
     spread = min(1, len(own.mu) - 1)
     variances = [statistic.var(0, correction=spread) + EPSILON for statistic in own]
     factors = (mu_factor, sigma_factor)

@@ -1,4 +1,4 @@
-"""The contract suite: what every method must hold, as classes of tests.
+"""The contract suite: requirements for every method, as classes of tests.
 
 ```python
 from fedshift.testing.contract import MethodContract, ServerRuleContract

@@ -1,4 +1,4 @@
-"""What every method must hold: what travels, where gradients lie, resume, participation."""
+"""The contract of every method: what travels, where gradients are stored, resume, participation."""
 
 import io
 from pathlib import Path
@@ -22,7 +22,7 @@ RUN = spec(local={"momentum": 0.9, "optimizer_state": "persist", "clip": 5.0}, f
 
 
 class Poisoned(Transfer):
-    """Whatever is not declared to travel is NaN on the receiving side before the transfer."""
+    """Transfer in which all that is not declared to travel is NaN on the receiving side."""
 
     def down(self, row: Tensor, client: int, source: Tensor, again: bool = False) -> None:
         row.fill_(torch.nan)
@@ -41,7 +41,7 @@ def reproducible(records: Records) -> list[tuple[object, ...]]:
 
 
 def everything(federation: Federation) -> dict[str, object]:
-    """All that the rest of a run and its summary depend on between two rounds; tensors as bytes."""
+    """The state that the rest of a run and its summary depend on between two rounds; tensors as bytes."""
     state = federation.state
     held: dict[str, object] = {"row": state.row, "own": state.own, "slots": state.slots}
     held |= {"optimizers": {key: memory for key, memory in state.optimizers.items() if memory}}
@@ -62,7 +62,7 @@ def plain(value: object) -> object:
 
 
 def packed(table: Table) -> pa.Table:
-    """Statistics or diagnostics as they are written."""
+    """Statistics or diagnostics as they are written to disk."""
     return pq.read_table(io.BytesIO(table.pack()))
 
 

@@ -1,4 +1,4 @@
-"""What holds for the server's rule of every method, replayed from a run."""
+"""The contract of every method's server rule, replayed from a run."""
 
 import copy
 from collections.abc import Mapping
@@ -16,10 +16,10 @@ from fedshift.testing.toys import finish, method, small, spec, trained
 
 
 class Contract:
-    """A class of tests, each run for every method named.
+    """A class of tests, each run for every method in `names`.
 
-    names: the methods
-    exempt: test -> method -> why it cannot hold there by the method's nature
+    - names: the methods
+    - exempt: test -> method -> why the test cannot hold for it
     """
 
     names: ClassVar[tuple[str, ...]] = ()
@@ -34,7 +34,7 @@ class Contract:
 
 @dataclass
 class Round:
-    """What a server rule was given in one round, and the state before it."""
+    """Inputs of a server rule in one round, and the state before it."""
 
     server: Any
     rows: Tensor
@@ -44,7 +44,7 @@ class Round:
 
 
 def captured(federation: Federation, monkeypatch: MonkeyPatch) -> list[Round]:
-    """Run to the end and keep what reached `aggregate`."""
+    """Run to the end and record the inputs of `aggregate`."""
     rounds: list[Round] = []
     aggregate = type(federation.method).aggregate
 
