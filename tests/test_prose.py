@@ -1,4 +1,4 @@
-"""Prose of pages and `--help` texts: short sentences, plain words, word budgets. The table gives replacements."""
+"""Prose of pages, `--help`, messages and docstrings: short sentences, plain words, word budgets. The table gives replacements."""
 
 import ast
 import re
@@ -143,6 +143,20 @@ def test_messages_are_plain() -> None:
     found = {path: [fault for text in messages(path.read_text()) for fault in faults(text)] for path in files}
     assert {path.name: some for path, some in found.items() if some} == {}
     assert sum(len([*messages(path.read_text())]) for path in files) > 400
+
+
+def docstrings(source: str) -> Iterator[str]:
+    """The docstrings of a module, its classes and functions."""
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    nodes = (node for node in ast.walk(ast.parse(source)) if isinstance(node, kinds))
+    yield from filter(None, map(ast.get_docstring, nodes))
+
+
+def test_docstrings_are_plain() -> None:
+    texts = {path: [*docstrings(path.read_text())] for path in sorted(SOURCE.rglob("*.py"))}
+    found = {path.name: [*faults("\n\n".join(some))] for path, some in texts.items()}
+    assert {name: some for name, some in found.items() if some} == {}
+    assert sum(map(len, texts.values())) > 1500
 
 
 def test_pages_are_within_their_budgets() -> None:

@@ -11,8 +11,8 @@ from typing import Any
 
 from griffe import Extension, Object
 
-ENTRY = re.compile(r"^([*\w.]+(?:, [*\w.]+)*): (?=\S)", re.MULTILINE)
-NEXT = re.compile(r"; (?=[*\w.]+(?:, [*\w.]+)*: )")  # another entry in the same line
+ENTRY = re.compile(r"^(`?[*\w.]+`?(?:, `?[*\w.]+`?)*): (?=\S)", re.MULTILINE)
+NEXT = re.compile(r"; (?=`?[*\w.]+`?(?:, `?[*\w.]+`?)*: )")  # another entry in the same line
 
 
 class HouseStyle(Extension):
@@ -37,8 +37,10 @@ def _paragraph(text: str) -> str:
         if found := ENTRY.match(line):
             if lines and not lines[-1].startswith("- "):
                 lines.append("")
-            names = ", ".join(f"`{name}`" for name in found[1].split(", "))
+            names = ", ".join(f"`{name.strip('`')}`" for name in found[1].split(", "))
             lines.append(f"- {names}: {line[found.end() :]}")
+        elif line.startswith("- "):
+            lines += ["", line] if lines and not lines[-1].startswith("- ") else [line]
         elif lines and line.startswith(" "):
             lines[-1] += f" {line.strip()}"
         elif lines and (line.startswith("Raises ") or lines[-1].startswith("- ")):
