@@ -40,10 +40,10 @@ def picture() -> str:
     parts.append(
         _text(RIGHT, TOP - 14, "FedAvg, uniform weights, 3x local epochs", 13, "mark", "end", 600, "#b36b00")
     )
-    for place, row in enumerate(ranks.itertuples()):
+    for place, row in enumerate(ranks.to_dict("records")):
         y = TOP + STEP * (place + 0.5)
-        parts.append(_text(LEFT - 8, y + 4, str(row.method), 13, anchor="end"))
-        parts += _mark(y, float(row.difference), float(row.low), float(row.high))
+        parts.append(_text(LEFT - 8, y + 4, str(row["method"]), 13, anchor="end"))
+        parts += _mark(y, float(row["difference"]), float(row["low"]), float(row["high"]))
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 

@@ -24,6 +24,8 @@ def test_every_verb_is_a_command_and_every_module_has_a_verb() -> None:
     commands = [main.get_command(click.Context(main), verb) for verb in VERBS]
     modules = {command.callback.__module__ for command in commands if command and command.callback}
     assert modules == {f"fedshift.cli.{path.stem}" for path in CLI.glob("[!_]*.py")}
+    assert main.list_commands(click.Context(main)) == [*VERBS]  # once the module `list` hides the function
+    assert "Set-up" in fedshift(CLI, "--help").output
 
 
 def modules(code: str) -> tuple[str, set[str]]:

@@ -63,7 +63,7 @@ class Verbs(click.Group):
     """A group that lists commands without importing them and reports user errors without a traceback."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(VERBS)
+        return [*VERBS]  # `list` is a module here once it is imported
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
@@ -84,7 +84,7 @@ class Verbs(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, commands in GROUPS.items():
             with formatter.section(title):
-                formatter.write_dl(list(commands.items()))
+                formatter.write_dl([*commands.items()])
         for title, commands in (("More", MORE), ("Steps of the workflow", STEPS)):
             with formatter.section(title):
                 formatter.write_text(", ".join(commands))
