@@ -73,7 +73,10 @@ def adapted(name: str, options: dict[str, Any]) -> None:
 RUNS = {"methods": federated, "renderings": rendered, "partitions": divided, "evaluations": adapted}
 # Beside what an equation's mark says of its options. CCST's own encoder needs files; the colours go the same way. Twenty clients
 # of ten images are more than there are.
-OPTIONS = {("renderings", "ccst"): {"space": "rgb"}, ("partitions", "label_dirichlet"): {"min_size": 1}}
+OPTIONS = {
+    ("renderings", "ccst"): {"space": "rgb"},
+    ("partitions", "label_dirichlet"): {"clients": 6, "min_size": 5},
+}
 
 
 def held(of: ModuleType) -> list[Function]:
