@@ -71,11 +71,11 @@ def adapted(name: str, options: dict[str, Any]) -> None:
 
 
 RUNS = {"methods": federated, "renderings": rendered, "partitions": divided, "evaluations": adapted}
-# Beside what an equation's mark says of its options. CCST's own encoder needs files; the colours go the same way. Twenty clients
-# of ten images are more than there are.
+# Beside what an equation's mark says of its options. CCST's own encoder needs files; the colours go the same way. Domains are dealt
+# where `d` is given.
 OPTIONS = {
     ("renderings", "ccst"): {"space": "rgb"},
-    ("partitions", "label_dirichlet"): {"clients": 6, "min_size": 5},
+    ("partitions", "label_dirichlet"): {"clients": 6, "min_size": 5, "d": 1},
 }
 
 
