@@ -10,7 +10,8 @@ import pandas as pd
 
 from fedshift.analysis.collected import ARCHIVE, Collected, whole_runs
 from fedshift.analysis.page import MARK
-from fedshift.analysis.quantities import own_splits
+from fedshift.analysis.quantities import own_splits, selected
+from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get, names, title
 from fedshift.experiments.column import DEFAULT, measured_on_clients, quantity, recorded
 from fedshift.spec import Method
@@ -103,6 +104,7 @@ def _of_tables(collected: Collected, finished: pd.DataFrame) -> Iterator[str]:
     rules = dict.fromkeys(rule for table in tables for rule in table.select)
     yield from (f"select = {rule}: {RULES[rule]}." for rule in rules)
     yield from unfinished_note(collected)
+    yield from untrained_note(collected)
 
 
 def _of_runs(collected: Collected, finished: pd.DataFrame) -> Iterator[str]:
@@ -186,6 +188,23 @@ def unfinished_note(collected: Collected) -> list[str]:
     ]
 
 
+def untrained_note(collected: Collected) -> list[str]:
+    """How many runs report the network before its first round."""
+    if not collected.experiment.train:
+        return []
+    try:
+        chosen = selected(collected)
+    except FedshiftError:  # nothing to choose a round by
+        return []
+    untrained = int((chosen["round"] == 0).sum())
+    if not untrained:
+        return []
+    return [
+        f"{untrained} of {len(chosen)} runs report round 0, the untrained network: validation was never "
+        "better later. Train more rounds, or at another learning rate."
+    ]
+
+
 def changed_note(runs: pd.DataFrame) -> list[str]:
     """The finished runs that were trained by another version of their method's or model's file."""
     changed = runs[(runs["code"] != "") & (runs["code"] != runs["installed"])]
@@ -201,4 +220,6 @@ def changed_note(runs: pd.DataFrame) -> list[str]:
 def urgent(collected: Collected) -> list[str]:
     """The notes that are always shown in a terminal."""
     runs = collected.runs[(collected.runs["state"] == "finished") & collected.runs["adaptation"].isna()]
-    return [*unfinished_note(collected), *archived_note(runs), *changed_note(runs)]
+    return [
+        *unfinished_note(collected), *untrained_note(collected), *archived_note(runs), *changed_note(runs)
+    ]  # fmt: skip

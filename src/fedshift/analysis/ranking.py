@@ -170,8 +170,9 @@ def markdown(result: Ranking, metric: str) -> str:
         gap = "" if row["method"] == result.against else f"{row['difference']:+.1f}{interval}"
         worst = f"{row['worst']:.1f} ({row['where'].partition(': ')[2]})" if several else ""
         rows.append([str(row["method"]), f"{row['mean']:.1f}", gap, worst])
+    seeds = f"{result.seeds} seed{'s' * (result.seeds != 1)}"
     lines = [
-        f"Mean over {result.blocks} pairs of data set and held-out domain, and {result.seeds} seeds.",
+        f"Mean over {result.blocks} pairs of data set and held-out domain, and {seeds}.",
         *(f"Left out: {text}." for text in result.left),
     ]
     width = 4 if several else 3

@@ -226,11 +226,14 @@ def finished(workspace: Workspace, digest: str) -> RunDirectory:
     named = {found(run.path.with_name(run.digest)) for run in workspace.runs() if run.name.startswith(digest)}
     matching = sorted((run for run in named if run.outcome() is State.FINISHED), key=lambda run: run.path)
     if not matching:
-        raise FedshiftError(
-            workspace.results,
+        what, hint = (
             f"no finished run is called '{digest}', nor an experiment",
-            "See: fedshift status --runs, fedshift list experiments.",
+            ("See: fedshift status --runs, fedshift list experiments."),
         )
+        if digest and next(workspace.archive.rglob(f"{digest}*.zip"), None):
+            what = f"run '{digest}' is archived without weights, and not trained here"
+            hint = f"To train it again: fedshift reproduce {digest}"
+        raise FedshiftError(workspace.results, what, hint)
     if len(matching) > 1:
         names = ", ".join(run.name for run in matching)
         raise FedshiftError(

@@ -95,6 +95,8 @@ def command(
         _said(["table", name], workspace)
         if len(declared["methods"]) > 1:
             _said(["rank", name], workspace)
+        click.echo(f"report: {workspace.report(name) / 'index.html'}")
+        click.echo(f"runs, for predict and export-model: fedshift status {name} --runs")
 
 
 def _said(arguments: list[str], workspace: Workspace) -> None:

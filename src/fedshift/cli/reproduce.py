@@ -1,5 +1,8 @@
 """`fedshift reproduce`: train an archived run again and compare it with the archive."""
 
+import logging
+import sys
+
 import click
 
 from fedshift.archive.compare import compare
@@ -40,6 +43,8 @@ def command(workspace: Workspace, run: str, device: str, threads: int | None) ->
     if directory.outcome() is not State.FINISHED:
         provide(workspace, spec, say=click.echo)
         machine = Machine(device_of(device), threads or int(summary["environment"]["threads"]))
+        if not sys.stderr.isatty():  # a line per round instead of the bar
+            logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
         train(workspace, spec, machine, show=True)
     result = compare(directory, archived)
     click.echo(f"{directory.path}\n{result}")

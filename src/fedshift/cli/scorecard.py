@@ -49,7 +49,9 @@ def command(workspace: Workspace, written_alone: bool) -> None:
             for page in each(functools.partial(_write, workspace), names):
                 bar.update()
                 tqdm.write(str(page))
-    click.echo(scorecard.write(workspace, known))
+    page = scorecard.write(workspace, known)
+    click.echo(page.with_suffix(".md").read_text(encoding="utf-8").split("\n\n")[1])
+    click.echo(page)
 
 
 def _collect(workspace: Workspace, name: str) -> None:

@@ -45,7 +45,8 @@ def _by_pattern(paths: list[str], pattern: str) -> list[str]:
     """The group of each image: the first group of the pattern in the file's name, or the whole match."""
     found = [re.search(pattern, path.rpartition("/")[2]) for path in paths]
     if without := [path for path, match in zip(paths, found, strict=True) if match is None]:
-        what = f"'{pattern}' matches the names of all images but {len(without)}, such as {without[0]}"
+        counted = "no image" if len(without) == len(paths) else f"all images but {len(without)}"
+        what = f"'{pattern}' matches the name of {counted}; without a match: {without[0]}"
         raise FedshiftError(
             "partition.groups.pattern", what, "Change the pattern, or list the groups in a file."
         )

@@ -83,7 +83,7 @@ class Predictor(nn.Module):
             start, length = constant((0.0,), CPU), constant((float(px),), CPU)
             matrix = resize_weights(start, length, px, input_px)[0]
             self.register_buffer("resize", matrix, persistent=False)
-        self.eval()
+        self.eval().requires_grad_(False)
 
     def forward(self, images: Tensor) -> Tensor:
         """Probabilities [B, C] of images [B, 3, px, px], uint8 or the same values as floats."""
@@ -97,7 +97,7 @@ class Predictor(nn.Module):
     def predict(self, images: Images, *, tick: Callable[[int], object] = lambda count: None) -> "Predictions":
         """Labels and probabilities of images of any size, which are resized to squares as in training.
 
-        `images`: paths of files, PIL images, arrays or tensors, or a sequence of such images. A single array
+        `images`: a path, or a sequence of paths, PIL images, arrays or tensors. A single array
             or tensor is [n, h, w, 3], [n, h, w] or (tensors) [n, 3, h, w]. Values are uint8, or floats in [0,
             1].
         `tick`: called with the number of images after each batch.
@@ -105,6 +105,7 @@ class Predictor(nn.Module):
         Raises FedshiftError for an item that is not an image, with its index or path.
         """
         batches = []
+        images = [images] if isinstance(images, str | Path) else images
         device = self.mean.device
         for start in range(0, len(images), BATCH):
             chunk = images[start : start + BATCH]

@@ -83,7 +83,8 @@ class Scores(Evaluation):
     def quantity(table: pd.DataFrame, name: str) -> float:
         """<measure>_id: the mean over the clients' test sets, by the models that tables show.
 
-        <measure>_ood: on the held-out domain, the mean over models where a method has several for it.
+        <measure>_ood: on the held-out domain, the mean over models where a method has several for it. Sets on
+        which the measure is not defined are left out.
         """
         measure, _, where = name.rpartition("_")
         if where == "id":
@@ -97,7 +98,8 @@ class Scores(Evaluation):
             measures(list(labels), list(probabilities), list(classes), positive)[measure]
             for labels, probabilities, classes, positive in zip(*sets.values(), strict=True)
         ]
-        return float(np.mean(values)) if values else float("nan")
+        defined = [value for value in values if not np.isnan(value)]
+        return float(np.mean(defined)) if defined else float("nan")
 
     @staticmethod
     def line(table: pa.Table) -> str:

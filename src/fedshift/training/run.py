@@ -160,7 +160,7 @@ def _rounds(
                 save(time.monotonic() - began)
                 saved = time.monotonic()
             if stops:
-                log.info("%s: SIGTERM: stopped after round %d, resumes from here", run.path, federation.round)
+                log.info("%s: stopped after round %d, resumes from here", run.path, federation.round)
                 sys.exit(128 + signal.SIGTERM)
     if federation.records.rows:
         save(time.monotonic() - began)
