@@ -315,14 +315,15 @@ def terminal(tables: Sequence[Block], width: int) -> str:
     """
     parts, absent = [], dict[str, None]()
     for title, grids in tables:
-        parts.append(title)
+        heading = [title]  # of the first block with a result
         for block in grids:
             rows, without = _split(block)
             absent |= dict.fromkeys(method for method, _ in without)
             full = [k for k in range(len(block.columns)) if any(_has(entries[k]) for _, entries in rows)]
             if not full:
                 continue
-            parts += [block.caption] if block.caption else []
+            parts += [*heading, block.caption] if block.caption else heading
+            heading = []
             columns = [block.columns[k] for k in full]
             rows = [(method, [entries[k] for k in full]) for method, entries in rows]
             parts += ["\n".join(lines) for lines in _chunks(_table(Grid("", columns, rows)), width)]

@@ -152,8 +152,11 @@ def table(
         width = shutil.get_terminal_size((110, 24)).columns
         click.echo(f"{collected.experiment.title}\n\n{terminal(page['tables'], width)}\n")
         compared = f", {len(page['claims'])} comparisons" if page["claims"] else ""
-        for line in page["hypotheses"]:
+        judged = [line for line in page["hypotheses"] if line[2]]
+        for line in judged:
             click.echo(f"{line[4]}: {line[0]} on {line[1]}: {line[2]} ({line[3]} seeds)")
+        if waiting := len(page["hypotheses"]) - len(judged):
+            click.echo(f"{waiting} hypotheses have no seed with all its runs yet.")
         marked = [note for note in page["notes"] if note[0] in MARKS]
         click.echo("\n".join(dict.fromkeys([*marked, *urgent(collected)])))
         click.echo(f"All {len(page['notes'])} notes{compared}: --notes, or {stem.with_suffix('.md')}")
