@@ -88,6 +88,11 @@ def test_it_ends_with_the_table(checkout: Checkout, tree: Path) -> None:
     assert process.returncode == 0, output[-4000:]
     assert "Removed the locks of a Snakemake that was killed." in output
     assert "6 of 6 runs, fed" in output  # runs that finished, as they do
-    table = (checkout.root / "results" / "tables" / "compare" / "clinics" / "table.md").read_text()
-    assert table.strip() in output and "| fedbn" in table
+    table = checkout.root / "results" / "tables" / "compare" / "clinics" / "table.md"
+    assert "| fedbn" in table.read_text() and "\nmethod  id" in output and "\nfedbn " in output
+    assert (
+        "distinguishable" in output
+        and (checkout.root / "results/report/compare/clinics/index.html").is_file()
+    )
+    assert "fedshift status compare/clinics --runs" in output
     assert not locks(checkout)

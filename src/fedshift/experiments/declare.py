@@ -130,7 +130,7 @@ def declaration(
     ranked = len(held_out) > 1 and len(domains) > 2 and len(compared) > 1
     every = seeds or protocol_of(workspace, protocol).seeds or [0]
     return {
-        "title": f"Methods beside each other on {data}",
+        "title": f"Methods compared on {data}",
         "protocol": protocol,
         "spec": merge(
             {"data": {"dataset": data.dataset, "release": data.release}}, entry_of(rounds, settings or {})
