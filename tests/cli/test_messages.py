@@ -102,3 +102,8 @@ def test_an_experiment_that_was_never_run_names_its_cost_and_archived_relatives(
     (project / "results-archive").symlink_to(ROOT / "results-archive")
     result = fedshift(project, "table", "fdse/table1")
     refused(result, "hours of a GPU", "fdse/table1_office_tf32")
+
+
+def test_a_run_that_is_not_there_is_named_by_path_too(project: Path, tmp_path: Path) -> None:
+    for name in ("/no/such/run", "[x", "a/../b"):
+        refused(fedshift(project, "predict", name, str(tmp_path)), f"no finished run is called '{name}'")

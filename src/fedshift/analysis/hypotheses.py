@@ -43,19 +43,24 @@ class Judged(NamedTuple):
 
 def judge(collected: Collected) -> list[Judged]:
     """The verdicts on all hypotheses of an experiment, in order; none where it declares none."""
+    declared, keys = collected.experiment.hypotheses, collected.keys
+    if not declared:
+        return []
+    metrics = [*dict.fromkeys(hypothesis.metric for hypothesis in declared.values())]
+    chosen = selected(collected, quantities=metrics)[[*keys, *metrics]]
+    runs = collected.runs[keys].assign(**{DATASET: collected.runs["spec"].map(_dataset)})
+    values = runs.merge(chosen, on=keys, how="left")
     return [
         judged
-        for name, hypothesis in collected.experiment.hypotheses.items()
-        for judged in _judge(collected, name, hypothesis)
+        for name, hypothesis in declared.items()
+        for judged in _judge(collected, values, name, hypothesis)
     ]
 
 
-def _judge(collected: Collected, name: str, hypothesis: Hypothesis) -> Iterator[Judged]:
-    """A verdict on each data set, from the means over domains by row and seed."""
-    metric, keys = hypothesis.metric, collected.keys
-    chosen = selected(collected, quantities=[metric])[[*keys, metric]]
-    runs = collected.runs[keys].assign(**{DATASET: collected.runs["spec"].map(_dataset)})
-    for dataset, of in runs.merge(chosen, on=keys, how="left").groupby(DATASET, sort=False):
+def _judge(collected: Collected, values: pd.DataFrame, name: str, hypothesis: Hypothesis) -> Iterator[Judged]:
+    """A verdict on each data set, from the means over domains by row and seed; values: a row per run."""
+    metric = hypothesis.metric
+    for dataset, of in values.groupby(DATASET, sort=False):
         if hypothesis.relation == "~" and dataset not in hypothesis.margin:
             where = f"{collected.experiment.file}: hypotheses.{name}.margin"
             raise FedshiftError(where, f"has no margin on {dataset}", f"Add `{dataset}: <points>`.")

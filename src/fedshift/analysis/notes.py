@@ -218,8 +218,6 @@ def changed_note(runs: pd.DataFrame) -> list[str]:
 
 
 def urgent(collected: Collected) -> list[str]:
-    """The notes that are always shown in a terminal."""
+    """The notes that are always shown in a terminal, next to those of marks."""
     runs = collected.runs[(collected.runs["state"] == "finished") & collected.runs["adaptation"].isna()]
-    return [
-        *unfinished_note(collected), *untrained_note(collected), *archived_note(runs), *changed_note(runs)
-    ]  # fmt: skip
+    return [*unfinished_note(collected), *untrained_note(collected), *changed_note(runs)]

@@ -230,7 +230,7 @@ def finished(workspace: Workspace, digest: str) -> RunDirectory:
             f"no finished run is called '{digest}', nor an experiment",
             ("See: fedshift status --runs, fedshift list experiments."),
         )
-        if digest and next(workspace.archive.rglob(f"{digest}*.zip"), None):
+        if digest and any(path.name.startswith(digest) for path in workspace.archive.rglob("*.zip")):
             what = f"run '{digest}' is archived without weights, and not trained here"
             hint = f"To train it again: fedshift reproduce {digest}"
         raise FedshiftError(workspace.results, what, hint)

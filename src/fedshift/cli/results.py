@@ -158,7 +158,7 @@ def table(
         if waiting := len(page["hypotheses"]) - len(judged):
             click.echo(f"{waiting} hypotheses have no seed with all its runs yet.")
         marked = [note for note in page["notes"] if note[0] in MARKS]
-        click.echo("\n".join(dict.fromkeys([*marked, *urgent(collected)])))
+        click.echo("\n".join([*marked, *urgent(collected)]))
         click.echo(f"All {len(page['notes'])} notes{compared}: --notes, or {stem.with_suffix('.md')}")
 
 

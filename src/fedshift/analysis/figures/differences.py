@@ -50,11 +50,7 @@ class Differences(Figure):
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
         """Plot the differences. Raises FedshiftError where no run has its counterpart."""
-        frame = self._differences(collected)
-        if frame.empty:
-            what = f"has no run of another method next to one of {self.params.to}"
-            raise base.nothing_finished(collected, what)
-        frame["panel"], panels = base.headings(collected, frame)
+        frame, panels = self._differences(collected)
         frame = frame.rename(columns={"method": "name", "target": "label"})
         means = frame.groupby(["name", "label"])["y"].mean().groupby("name").mean()
         methods = [*means.sort_values(ascending=False, kind="stable").index]
@@ -90,12 +86,19 @@ class Differences(Figure):
         """The metric for the title, unless it is `ood`."""
         return "" if self.params.metric == "ood" else f" in {self.params.metric}"
 
-    def _differences(self, collected: Collected) -> pd.DataFrame:
-        """One row per run that has its counterpart: keys, and the difference as `y`."""
+    def _differences(self, collected: Collected) -> tuple[pd.DataFrame, list[str]]:
+        """One row per run that has its counterpart: keys, panel, and the difference as `y`; and all panels.
+
+        Raises FedshiftError if there is none.
+        """
         metric = self.params.metric
         frame = base.with_seed(selected(collected, quantities=[metric]))
         frame = frame[frame["target"] != NONE].dropna(subset=[metric])
         by = sorted({*collected.keys, "seed"} - {"method"})
         own = frame["method"] == self.params.to
         pairs = frame[~own].merge(frame.loc[own, [*by, metric]], on=by, suffixes=("", " to"))
-        return pairs.assign(y=pairs[metric] - pairs[f"{metric} to"])
+        if pairs.empty:
+            what = f"has no run of another method next to one of {self.params.to}"
+            raise base.nothing_finished(collected, what)
+        places, panels = base.headings(collected, pairs)
+        return pairs.assign(y=pairs[metric] - pairs[f"{metric} to"], panel=places), panels

@@ -23,11 +23,7 @@ class Heatmap(Differences):
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
         """Plot the differences. Raises FedshiftError where no run has its counterpart."""
-        frame = self._differences(collected)
-        if frame.empty:
-            what = f"has no run of another method next to one of {self.params.to}"
-            raise base.nothing_finished(collected, what)
-        frame["panel"], panels = base.headings(collected, frame)
+        frame, panels = self._differences(collected)
         cells = frame.groupby(["panel", "method", "target"], sort=False)["y"].mean().reset_index()
         whole = cells.groupby("panel")["target"].transform("nunique")
         each = cells.assign(domains=whole).groupby(["panel", "method"], sort=False)
