@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from fedshift.analysis.cells import setting
+from fedshift.analysis.cells import judged, setting
 from fedshift.analysis.collect import collect
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.layers import layer
@@ -188,3 +188,29 @@ def test_a_network_that_a_method_has_not() -> None:
     for part, said in (("block", "makes no blocks"), ("hypernetwork", "has no hypernetwork")):
         with pytest.raises(FedshiftError, match=said):
             layer(WORKSPACE, "FDSE", "A7", f"{part}.1", spec("fdse/tableA5"))
+
+
+def test_of_few_clients_at_least_one_takes_part(project: Project) -> None:
+    """A fifth of two clients is one: it sends all of the 8 MB in two rounds."""
+    spec = {**SPEC, "federation": {"rounds": 2, "participation": 0.2}}
+    project.declare(
+        methods={"fedavg": None}, axes={"seed": [0]}, spec=spec, tables={"t": {"metrics": ["cost.up"]}}
+    )
+    (cell,) = expand(project.workspace, load(project.workspace, "toy"))
+    run = project.add("fedavg", {2: accuracy((0.5, 0.5))}, spec=cell.spec, **cell.axes)
+    changed(run, costs={"seconds": 1.0, "bytes_up": 8e6, "bytes_down": 16e6}, rounds=2)
+    assert project.shown(project.collect())["mean"].tolist() == pytest.approx([4.0])
+
+
+def test_layers_are_judged_without_a_run(project: Project) -> None:
+    """All nine layers of FDSE's Table A5, in the words of reference/architectures.yaml; another network has others."""
+    experiment = load(WORKSPACE, "fdse/tableA5").model_dump(exclude_defaults=True)
+    kept = {key: experiment[key] for key in ("paper", "protocol", "spec", "tables", "published", "train")}
+    for model, equal in ((None, 9), ("digits_cnn", 0)):
+        spec = {**kept["spec"], **({"model": {"name": model}} if model else {})}
+        project.declare(
+            "fdse/tableA5", **{**kept, "spec": spec}, methods={"fedavg": None}, axes={"seed": [2]}, figures=[]
+        )
+        (table,) = judged(project.workspace, collect(project.workspace, "fdse/tableA5")).values()
+        assert len(table) == 9 and (table["text"] == table["published_text"]).sum() == equal
+        assert (table["verdict"] == "consistent").sum() == equal, table["verdict"]

@@ -3,13 +3,14 @@
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from fedshift.analysis.collected import read
 from fedshift.analysis.metrics.ece import ECE
 from fedshift.analysis.notes import notes
-from fedshift.analysis.quantities import PLACE, choose, curves, reported_values, selected
+from fedshift.analysis.quantities import PLACE, by_round, choose, curves, reported_values, selected
 from fedshift.common.errors import FedshiftError
 
 from .conftest import Project, accuracy, counted
@@ -195,3 +196,14 @@ def test_the_cut_of_the_file_changes_nothing(project: Project, rows: int) -> Non
     assert sum(parts) == seeds
     if rows == 15:  # a run a group: a part holds at most two, as the last may go on in the next group
         assert len(parts) >= seeds - 1 and max(parts) <= 2
+
+
+def test_curves_have_keys_rounds_and_quantities_alone(project: Project) -> None:
+    frame = curves(one_run(project, TIED, sizes=(7, 21)))
+    assert [*frame.columns[:3]] == ["method", "target", "round"]
+    assert {*frame.columns[3:]} == {"id", "all", "avg", "ood", "val", "held_out"}
+
+
+def test_a_computed_metric_without_statistics_has_no_rounds(project: Project) -> None:
+    found = by_round(pa.table({}), {"scheme": "domain", "params": {}}, "ece")
+    assert found.empty and [*found.columns] == ["id", "ood", "held_out"]

@@ -134,6 +134,8 @@ def test_a_spread_that_is_not_known_to_be_over_seeds_is_none() -> None:
     workspace = Workspace(ROOT)
     every = by_uid(workspace).values()
     sampled = {(number.kind, _sampled(workspace, number)[1] > 0) for number in every}
+    ci95 = [number for number in every if number.kind == "ci95"]
+    assert [_sampled(workspace, number)[0] for number in ci95] == [number.std for number in ci95]
     unknown = ("", "unstated_in_brackets", "std_seeds_and_clients?")
     assert sampled == {("std", True), ("ci95", True), *((kind, False) for kind in unknown)}
 

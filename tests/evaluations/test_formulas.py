@@ -8,7 +8,9 @@ import pytest
 import torch
 
 from fedshift.common.registry import get
+from fedshift.evaluations._images import of_client
 from fedshift.evaluations.activations import divergences
+from fedshift.evaluations.base import Kept
 from fedshift.evaluations.cka import linear_cka
 
 
@@ -36,3 +38,23 @@ def test_filters_diverge_by_means_over_deviations() -> None:
     assert divergences(frame) == pytest.approx([3 / math.sqrt(2), 0])
     quantity = get("evaluations", "activations").quantity
     assert (quantity(frame, "low"), quantity(frame, "high")) == pytest.approx((3 / math.sqrt(2), 0))
+
+
+@pytest.mark.parametrize(
+    ("name", "part"), [("activations", "low"), ("activations", "high"), ("cka", "mean"), ("cka", "least")]
+)
+def test_a_run_has_the_mean_or_the_least_of_its_rows(name: str, part: str) -> None:
+    """Stages that diverge by 1, 2, 4, 6, 9; pairs of clients that are alike by 0.9, 0.2, 0.4."""
+    gaps = {1: 1.0, 2: 2.0, 3: 4.0, 4: 6.0, 5: 9.0}
+    stages = [
+        {"place": place, "client": client, "mean": [client * gap], "variance": [1.0]} for place, gap in gaps.items() for client in (0, 1)
+    ]  # fmt: skip
+    table = pd.DataFrame(stages) if name == "activations" else pd.DataFrame({"cka": [0.9, 0.2, 0.4]})
+    expected = {"low": (1 + 2 + 4) / 3, "high": (6 + 9) / 2, "mean": 0.5, "least": 0.2}
+    assert get("evaluations", name).quantity(table, part) == pytest.approx(expected[part])
+
+
+def test_a_client_without_images_of_a_split_has_none() -> None:
+    kept = Kept("personalised", "post_train", 0, torch.zeros(2), [(0, "test", torch.arange(5))])
+    assert of_client(kept, 1, (), 4, 0).tolist() == of_client(kept, 0, ("val",), 4, 0).tolist() == []
+    assert len(of_client(kept, 0, (), 4, 0)) == 4

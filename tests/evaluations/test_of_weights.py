@@ -83,8 +83,8 @@ def retold_spread(run: Trained) -> list[float]:
 
 
 def retold_activations(run: Trained) -> list[float]:
-    """The mean responses of stage 1, client by client."""
-    means = []
+    """The mean responses of stage 1, client by client, then their variances."""
+    means, variances = [], []
     for kept in (kept for kept, _ in of_each_client(run).values()):
         model = run.network.bind(kept.row).model.eval()
         (client,) = {client for client, *_ in kept.sets}
@@ -94,8 +94,10 @@ def retold_activations(run: Trained) -> list[float]:
             maps = [
                 model.body(image(run, at), stop="stage1") for at in torch.cat(sets).sort().values.tolist()
             ]
-        means += torch.stack([one[0].flatten(1).amax(1) for one in maps]).mean(0).tolist()
-    return means
+        highest = torch.stack([one[0].flatten(1).amax(1) for one in maps])
+        means += highest.mean(0).tolist()
+        variances += (highest - highest.mean(0)).square().mean(0).tolist()
+    return means + variances
 
 
 TRAINED = {"stage": "post_train"}
@@ -104,7 +106,7 @@ ANALYSES: dict[str, Analysis] = {
     "distances": (TRAINED, lambda frame: [*frame[["inter", "intra", "domains"]].iloc[0]], retold_distances),
     "cka": (TRAINED, lambda frame: [*frame["cka"]], retold_cka),
     "spread": (TRAINED, lambda frame: [*frame["deviation"]], retold_spread),
-    "activations": (TRAINED | {"stages": ["stage1"]}, lambda frame: np.concatenate([*frame["mean"]]), retold_activations),
+    "activations": (TRAINED | {"stages": ["stage1"]}, lambda frame: np.concatenate([*frame["mean"], *frame["variance"]]), retold_activations),
 }  # fmt: skip
 
 

@@ -1,10 +1,13 @@
 """What a run counts of itself: bytes that travel, passes of its networks, times beside its records."""
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+import torch
 
+from fedshift.federation.cost import peak_memory_mb
 from fedshift.federation.loop import Federation
 from fedshift.federation.records import SCHEMA, reproducible, timed, timings
 from fedshift.testing.toys import finish, method, small, spec
@@ -98,3 +101,13 @@ def test_times_come_back() -> None:
     assert [rows[number, "accuracy"]["time"] for number in (1, 2)] == [102.0, 106.0]
     assert rows[0, "accuracy"]["time"] == 102.0  # the untrained model: when the first round ended
     assert rows[2, "seconds"]["value"] == 4.0
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self/status").exists(), reason="Linux alone says what a process took at most"
+)
+def test_peak_memory_is_what_the_system_says() -> None:
+    line = next(
+        line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")
+    )
+    assert peak_memory_mb(torch.device("cpu")) == pytest.approx(int(line.split()[1]) / 1024, rel=0.02)

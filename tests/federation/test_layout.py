@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get, names
 from fedshift.federation import checkpoint
-from fedshift.federation.layout import ALIGNMENT, Layout, Network
+from fedshift.federation.layout import ALIGNMENT, Layout, Network, initial
 from fedshift.federation.loop import Federation
 from fedshift.models.base import Model
 from fedshift.testing.toys import aliased, finish, method, small, spec
@@ -120,3 +121,27 @@ def test_a_checkpoint_of_another_device_is_refused(tmp_path: Path, monkeypatch: 
     monkeypatch.setitem(ALIGNMENT, "cpu", 1)
     with pytest.raises(FedshiftError, match="was not written on a cpu"):
         checkpoint.resume(small(spec(), method("fedavg")), *here)
+
+
+class Bare(Model):
+    """A network with a parameter that no module initialises."""
+
+    name = "bare"
+
+    def __init__(self) -> None:
+        super().__init__(2, 8)
+        self.weight = nn.Parameter(torch.randn(5))
+        self.indicator = "weight"
+
+
+def test_the_start_is_the_seeds_whatever_was_drawn_before() -> None:
+    rows = []
+    for before, seed in ((1, 0), (2, 0), (1, 3)):
+        torch.manual_seed(before)
+        rows.append(initial(Bare, seed)[2])
+    assert rows[0].equal(rows[1]) and not rows[0].equal(rows[2])
+
+
+def test_a_layouts_hash_is_of_its_entries() -> None:
+    hashes = {Layout(build()).hash, Layout(build()).hash, Layout(build("lenet")).hash}
+    assert len(hashes) == 2 and {len(text) for text in hashes} == {16}

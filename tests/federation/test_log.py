@@ -30,7 +30,9 @@ class Recorder(Method):
         wrong += 10 * C.k + C.t
         C.log("scalar", wrong)  # the last one counts
         C.log("pair", torch.tensor([1.0, -1.0]) * C.k)
-        C.log("all", torch.arange(3.0))
+        numbers = torch.arange(3.0)
+        C.log("all", numbers)
+        numbers.zero_()  # what was logged stays
         if C.k != 1:
             C.log("layers", torch.full((LAYERS,), 7.0 * C.k))
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from fedshift.federation.batches import generator
 from fedshift.federation.client import Client
 from fedshift.federation.layout import Index, Layout
 from fedshift.federation.method import Method, Visit
@@ -13,7 +14,7 @@ from fedshift.federation.optimizer import Rule
 from fedshift.federation.server import Server
 from fedshift.federation.state import Slot
 from fedshift.methods.stablefdg import one_per_class
-from fedshift.testing.toys import finish, method, quadratics, small, spec, trained
+from fedshift.testing.toys import finish, images, method, quadratics, small, spec, trained
 
 
 class Swap(Method):
@@ -182,3 +183,40 @@ def test_draws_are_the_rounds_and_the_clients(visiting: bool) -> None:
     first = drawn(visiting, 1)
     assert first == drawn(visiting, 2)
     assert len({value for values in first for value in values}) == 4
+
+
+class Looking(Method):
+    """FedAvg that keeps the labels of all batches, by round and client."""
+
+    name = "looking"
+
+    def end(self, C: Client) -> None:
+        batches = [y for _, y in C.batches()]
+        self.seen = {**getattr(self, "seen", {}), (C.t, C.k): torch.cat(batches).tolist()}
+
+
+def test_draws_are_those_of_seed_and_round() -> None:
+    """The generators that archived runs were made with; other draws before them change nothing."""
+    looking = Looking()
+    federation = finish(small(spec(seed=3), looking))
+    for (t, k), labels in looking.seen.items():
+        train = federation.clients[k].train
+        order = train[torch.randperm(len(train), generator=generator(3, "begin", t, k))]
+        assert labels == images()[0].labels[order].tolist()
+    assert len(looking.seen) == 6
+    federation.server.start_round(1, [0, 2])
+    assert federation.server.rng.initial_seed() == generator(3, "server", 1, 0, 2).initial_seed()
+
+
+def test_each_client_that_has_trained_is_told_of() -> None:
+    federation = small(spec(), method("fedavg"))
+    told: list[int] = []
+    federation.on_client = lambda: told.append(federation.round)
+    finish(federation)
+    assert told == [0, 0, 0, 1, 1, 1]
+
+
+def test_the_server_has_nothing_that_it_received() -> None:
+    with pytest.raises(ValueError, match="starts from what no client has sent it"):
+        Slot("row", "model", "server", init="received")
+    assert Slot("row", "model", "client", init="received").owner == "client"

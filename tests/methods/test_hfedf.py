@@ -15,6 +15,7 @@ from fedshift.federation.loop import Federation
 from fedshift.federation.optimizer import Rule
 from fedshift.methods import hfedf
 from fedshift.methods.hfedf import alignment, ema_step, gradalign, hypernet
+from fedshift.methods.hfedf.autoencoder import Autoencoder
 from fedshift.methods.hfedf.hypernet import Pullback, embedding_dim, own_deviation
 from fedshift.testing.toys import finish, method, quadratics, recorded, small, spec, to_float, turns
 from tests.methods import plain, plain_hypernet
@@ -221,3 +222,11 @@ def test_three_rounds(hp: dict[str, Any]) -> None:
     finish(f)
     assert (f.state.slots["h"] - h).abs().max() < 1e-7
     assert (f.state.row[B] - row[B]).abs().max() < 1e-7
+
+
+def test_an_autoencoder_starts_from_its_generator_alone() -> None:
+    starts = []
+    for before, seed in ((1, 5), (2, 5), (1, 6)):
+        torch.manual_seed(before)
+        starts.append(Autoencoder.draw(4, torch.Generator().manual_seed(seed)))
+    assert starts[0].equal(starts[1]) and not starts[0].equal(starts[2])

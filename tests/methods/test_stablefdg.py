@@ -16,7 +16,7 @@ from fedshift.federation.loop import Federation, cross_entropy
 from fedshift.federation.method import Method
 from fedshift.methods.stablefdg import Params, Steps
 from fedshift.methods.stablefdg.attention import partners
-from fedshift.methods.stablefdg.styles import any_samples, farthest, oversampled, ring, seeds
+from fedshift.methods.stablefdg.styles import any_samples, farthest, information, oversampled, ring, seeds
 from fedshift.models.layers.style import style
 from fedshift.testing.toys import finish, images, method, small, spec
 
@@ -225,3 +225,26 @@ def test_a_batch_of_one_without_batch_normalisation(shift: str) -> None:
     chosen = method("stablefdg", p=1.0, shift=shift)
     made = Federation(run, chosen, lambda: model(2, 32), samples, clients, target)
     assert finish(made).state.row.isfinite().all()
+
+
+def test_the_information_of_one_sample_has_no_variance() -> None:
+    one = style(maps(1, 3, 4, 4))
+    for form in ("biased", "official"):
+        assert information(one, form).tolist() == [
+            one.mu[0].tolist(),
+            one.sigma[0].tolist(),
+            [0.0] * 3,
+            [0.0] * 3,
+        ]
+    many = style(maps(4, 3, 4, 4))
+    torch.testing.assert_close(information(many, "official")[2], many.mu.var(0) + 1e-6)
+
+
+def test_attention_by_convolution_is_as_wide_as_queries_and_keys_together() -> None:
+    widths = {}
+    for kind in ("both", "convolution"):
+        model = method("stablefdg", d=30, attention=kind).model(get("models", "digits_cnn")(2, 32))
+        widths[kind] = [
+            part.out_channels for part in model.neck.modules() if isinstance(part, torch.nn.Conv2d)
+        ]
+    assert widths == {"both": [30, 30], "convolution": [60, 1]}

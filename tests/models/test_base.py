@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor, nn
 
 from fedshift.common import registry
 from fedshift.common.errors import FedshiftError
 from fedshift.federation.layout import Network, initial
-from fedshift.models.base import Model
+from fedshift.models.base import AnyModule, Model
 from fedshift.spec.resolve import resolve
 from fedshift.testing.toys import aliased, spec
 from fedshift.testing.toys import method as make
@@ -147,3 +148,66 @@ def test_refused_when_planned(method: str, model: str, hp: dict[str, Any], said:
         planned(method, model, **hp)
     assert str(error.value).startswith("here: ")
     assert all(word in str(error.value) for word in said), str(error.value)
+
+
+class Foreign(nn.Module):
+    """A network as others write it."""
+
+    def __init__(self, num_classes: int) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(12, 5), nn.Linear(5, num_classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(self.first(x.flatten(1)).relu())
+
+
+class Convolved(Foreign):
+    def __init__(self, num_classes: int) -> None:
+        super().__init__(num_classes)
+        self.before = nn.Conv2d(3, 3, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(self.before(x))
+
+
+class HeadAlone(nn.Sequential):
+    def __init__(self, classes: int) -> None:
+        super().__init__(nn.Flatten(), nn.Linear(12, classes))
+
+
+def any_module(of: Any) -> Model:
+    return type("Taken", (AnyModule,), {"name": "taken", "network": of})(3, 2)
+
+
+@pytest.mark.parametrize(("of", "indicator"), [(Foreign, "first.weight"), (Convolved, "before.weight")])
+def test_a_network_of_any_shape_has_a_stage_and_a_head(of: type[nn.Module], indicator: str) -> None:
+    model, x = any_module(of), torch.randn(4, 3, 2, 2)
+    assert (model.indicator, model.feature_dim) == (f"stages.stage1.{indicator}", 5)
+    whole = of(3)
+    body = model.stages["stage1"].state_dict()
+    whole.load_state_dict(
+        {**body, **{f"last.{name}": value for name, value in model.head.state_dict().items()}}
+    )
+    torch.testing.assert_close(model(x).logits, whole(x))
+
+
+@pytest.mark.parametrize(
+    ("of", "message"),
+    [
+        (lambda classes: Foreign(classes + 1), "3 outputs: one of 4 outputs"),
+        (lambda: nn.Sequential(nn.Flatten()), "3 outputs: none"),
+        (HeadAlone, "no layer before the last one"),
+    ],
+)
+def test_a_network_without_the_parts_that_methods_need_is_refused(of: Any, message: str) -> None:
+    with pytest.raises(FedshiftError, match=message):
+        any_module(of)
+
+
+def test_efficientnet_lite0_is_built_as_published() -> None:
+    """TensorFlow's constants of batch normalisation, and dropout after the pooling."""
+    model = registry.get("models", "efficientnet_lite0")(7, 64)
+    norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
+    assert len(norms) == 2 + 2 + 3 * 15 and {(norm.eps, norm.momentum) for norm in norms} == {(1e-3, 0.01)}
+    assert [type(part).__name__ for part in model.neck] == ["GlobalAverage", "Dropout"]
+    assert (model.classes, model.input_px) == (7, 64)
