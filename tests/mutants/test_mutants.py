@@ -37,7 +37,7 @@ def tree(folder: Path) -> Path:
     return folder
 
 
-def tests_of(name: str) -> list[str]:
+def arguments_of(name: str) -> list[str]:
     """A method's own tests and its part of the contract; those of the engine or of the networks: arguments of pytest."""
     if name in SHARED:
         return SHARED[name]
@@ -52,7 +52,7 @@ def without_parity(name: str, folder: Path) -> subprocess.CompletedProcess[str]:
     code = f"""
 import sys, pytest, fedshift
 assert fedshift.__file__.startswith({str(folder / "src")!r}), fedshift.__file__
-sys.exit(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-m", "not parity", *{tests_of(name)!r}]))
+sys.exit(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-m", "not parity", *{arguments_of(name)!r}]))
 """
     environment = {**os.environ, "PYTHONPATH": str(folder / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.run(
