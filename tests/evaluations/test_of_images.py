@@ -57,7 +57,7 @@ def test_a_patch_holds_the_pixels_with_a_gradient() -> None:
     patch, shown = (np.frombuffer(data, np.uint8).reshape(2, 2, 3) for data in cut(image, gradient, 2))
     assert np.array_equal(patch, (image[:, 1:3, 2:4] * 255).round().permute(1, 2, 0).numpy())
     assert shown[0, 0].tolist() == [255, 128, 128] and shown[1, 1].tolist() == [128, 64, 128]
-    gradient[0, 0, 2] = gradient[0, 1, 1] = 1.0  # rows 0 to 2
+    gradient[0, 0, 2] = 1.0  # rows 0 to 2, columns 2 and 3
     patch, _ = (np.frombuffer(data, np.uint8).reshape(3, 3, 3) for data in cut(image, gradient, 3))
     assert np.array_equal(patch, (image[:, :3, 1:] * 255).round().permute(1, 2, 0).numpy())
     whole, _ = cut(image, torch.zeros(3, 4, 4), 4)

@@ -197,12 +197,12 @@ class Looking(Method):
 
 def test_draws_are_those_of_seed_and_round() -> None:
     """The generators that archived runs were made with; other draws before them change nothing."""
-    looking = Looking()
+    looking, labels = Looking(), images()[0].labels
     federation = finish(small(spec(seed=3), looking))
-    for (t, k), labels in looking.seen.items():
+    for (t, k), seen in looking.seen.items():
         train = federation.clients[k].train
         order = train[torch.randperm(len(train), generator=generator(3, "begin", t, k))]
-        assert labels == images()[0].labels[order].tolist()
+        assert seen == labels[order].tolist()
     assert len(looking.seen) == 6
     federation.server.start_round(1, [0, 2])
     assert federation.server.rng.initial_seed() == generator(3, "server", 1, 0, 2).initial_seed()
