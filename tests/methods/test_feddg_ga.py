@@ -68,7 +68,8 @@ ROUNDS = 4
 def measured(f: Federation, P: plain.Tensors, k: int, fair: str) -> float:
     x, y = f.worker.samples.take(f.clients[k].val)
     out = plain.logits(P, plain.pixels(x), False)
-    return float(plain.cross_entropy(out, y) if fair == "loss" else (out.argmax(1) != y).double().mean())
+    wrong = (out.argmax(1) != y).float().mean()  # in fp32, as the method has it
+    return float(plain.cross_entropy(out, y) if fair == "loss" else wrong)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +79,7 @@ def measured(f: Federation, P: plain.Tensors, k: int, fair: str) -> float:
 def test_four_rounds(hp: dict[str, Any]) -> None:
     """Who takes part shares what those clients' weights were together; a gap is against the client's last own model."""
     run = spec(local=LOCAL, federation={"rounds": ROUNDS, "participation": 0.67})
-    f = plain.federation(run, method("feddg_ga", **hp))
+    f = plain.federation(run, method("feddg_ga", **hp), classes=3)  # of two, accuracies stay equal
     G, fair, first = plain.named(f, f.state.row), hp.get("fair", "loss"), hp.get("step", 0.2)
     p, before = [1 / 3] * 3, dict[int, float]()
     for t in range(ROUNDS):
@@ -99,6 +100,6 @@ def test_four_rounds(hp: dict[str, Any]) -> None:
             p[k] = one * share
         G = plain.average(up, weights)
     finish(f)
-    assert len(p) == len(plain.SIZES)
+    assert len(p) == len(plain.SIZES) and max(p) > 0.34  # the gaps are not all 0
     assert f.state.slots["p"].tolist() == pytest.approx(p, abs=1e-9)
     assert plain.far(plain.named(f, f.state.row), G) < 1e-9

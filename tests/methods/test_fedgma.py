@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch import Tensor
 
 from fedshift.experiments.protocols import preset
 from fedshift.methods.fedgma import agreement, bench_mask, mask, next_model
@@ -57,27 +58,32 @@ def test_masks_by_hand() -> None:
     assert bench_mask(A, 0.5).tolist() == pytest.approx([0, 0, 1 / 3])
 
 
-# Three rounds of FedGMA, one of three unequal clients at rest, against the same rounds written out.
+# Three rounds of FedGMA, of two or all of three unequal clients, against the same rounds written out.
 LOCAL = {"batch": 5, "lr": 0.05, "momentum": 0.9, "epochs": 2, "weight_decay": 1e-2}
-TAU, ETA = 0.4, 0.7
+ETA = 0.7
 
 
-@pytest.mark.parametrize("bench_bug", [False, True])
+@pytest.mark.parametrize(
+    ("tau", "participation", "bench_bug"), [(0.4, 0.67, False), (0.4, 1.0, False), (0.3, 1.0, True)]
+)
 @plain.doubles()
-def test_three_rounds(bench_bug: bool) -> None:
-    """Signs count the same for all clients, steps by size."""
-    run, chosen_by = spec(local=LOCAL, federation=plain.PARTIAL), {"tau": TAU, "eta": ETA}
-    f = plain.federation(run, method("fedgma", **chosen_by, bench_bug=bench_bug))
-    G = plain.named(f, f.state.row)
+def test_three_rounds(tau: float, participation: float, bench_bug: bool) -> None:
+    """Signs count the same for all clients, steps by size. Two clients agree by 0 or 1, which the benchmark's
+    mask both stops; three agree by 1/3 or 1.
+    """
+    run = spec(local=LOCAL, federation={**plain.PARTIAL, "participation": participation})
+    f = plain.federation(run, method("fedgma", tau=tau, eta=ETA, bench_bug=bench_bug))
+    G, masked = plain.named(f, f.state.row), list[Tensor]()
     for t in range(plain.PARTIAL["rounds"]):
         chosen = plain.active(f, t)
         up = [plain.trained(f, G, k, t) for k in chosen]
         mean = plain.average(up, plain.by_size(chosen))
         for name in plain.trainable(G):
             A = torch.stack([torch.sign(P[name] - G[name]) for P in up]).mean(0).abs()
-            step = ETA * torch.where(A >= TAU, 1.0, A)
+            step = ETA * torch.where(tau <= A, 1.0, A)
             if bench_bug:
-                step = TAU * torch.where(A >= TAU, 1 - A, 0.0)
+                step = tau * torch.where(tau <= A, 1 - A, 0.0)
+            masked.append(step)
             mean[name] = G[name] + step * (mean[name] - G[name])
         G = mean
-    assert plain.differs(f, G) < 1e-9
+    assert any(step.any() for step in masked) and plain.differs(f, G) < 1e-9
