@@ -105,7 +105,6 @@ def test_without_results_every_kind_has_a_reason(project: Project) -> None:
         ("tsne", {"at": ["0", "b"]}, r"figures\.at: unknown value of an axis 'b'"),
         ("sweep", {}, r"figures\.x: unknown axis ''"),
         ("bars", {"x": "seed", "panels": "target"}, r"figures\.panels: unknown axis 'target'"),
-        ("clients", {"metric": "loss", "scaled": True}, r"figures\.scaled: the best loss is the lowest"),
     ],
 )
 def test_what_a_figure_cannot_plot_is_refused_when_planned(

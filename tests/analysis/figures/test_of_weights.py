@@ -104,8 +104,8 @@ def test_similarity_of_many_clients_is_a_mean_for_each(project: Project) -> None
 
 
 def test_spread_by_layer(project: Project) -> None:
-    """Means over runs with bars to the lowest and the highest; a log scale leaves out who shares all weights."""
-    found = trained(project, ["spread"], {"spread": {"scale": "log"}})
+    """Means over runs with bars to the lowest and the highest."""
+    found = trained(project, ["spread"], "spread")
 
     def spread(run: dict[str, Any]) -> list[dict[str, Any]]:
         level = 0.0 if run["method"] == "fedavg" else 1.0 + run["seed"]
@@ -115,6 +115,7 @@ def test_spread_by_layer(project: Project) -> None:
     evaluate(project, found, "spread", "spread", spread)
     values = plotted(project, found).frame
     assert values[["label", "x", "y", "low", "high"]].to_numpy().tolist() == [
+        ["fedavg", "stage1", 0.0, 0.0, 0.0], ["fedavg", "head", 0.0, 0.0, 0.0],
         ["fdse", "stage1", 1.5, 1.0, 2.0], ["fdse", "head", 3.0, 2.0, 4.0]
     ]  # fmt: skip
 

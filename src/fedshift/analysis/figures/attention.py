@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 import matplotlib
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from PIL import Image
-from pydantic import Field
 
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.evaluated import pixels, results_of
 from fedshift.analysis.figures.base import At, Axis, OfRuns, Plot, in_order, rows_of
-from fedshift.common.errors import FedshiftError
 from fedshift.storage.workspace import Workspace
 
 COLOURS = "inferno"  # dark to bright, so that grey shows the order, too
@@ -25,12 +23,9 @@ FAINT = 0.5  # of the image's contrast, which would look like attention
 
 @dataclass(frozen=True)
 class Params(At):
-    """`images`: how many, one of each class in turn.
-    `client`: whose images, -1 for the held-out domain.
-    """
+    """`images`: how many, one of each class in turn."""
 
     images: int = 6
-    client: Annotated[int, Field(ge=-1)] = -1
 
 
 class Attention(OfRuns):
@@ -45,14 +40,7 @@ class Attention(OfRuns):
     Params = Params
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
-        frame = results_of(workspace, collected, "attention")
-        clients, client = sorted({*frame["client"]}), self.params.client
-        frame = frame[frame["client"] == client]
-        if frame.empty:
-            what = f"no image of client {client} was evaluated (-1: the held-out domain)"
-            fix = f"Say one of: {', '.join(map(str, clients))}."
-            raise FedshiftError(f"{collected.experiment.file}: figures.attention", what, fix)
-        frame, which = self.shown(frame, collected)
+        frame, which = self.shown(results_of(workspace, collected, "attention"), collected)
         methods = rows_of(frame, collected)
         names = methods if len(methods) > 1 else ["attention"]
         first = frame[frame["method"] == methods[0]].drop_duplicates("sample")

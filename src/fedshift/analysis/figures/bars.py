@@ -3,18 +3,16 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from fedshift.analysis.figures import sweep
 from fedshift.analysis.figures.base import Metric
-from fedshift.analysis.figures.sweep import Across, Sweep
+from fedshift.analysis.figures.sweep import Sweep
 
 
 @dataclass(frozen=True)
-class Params(Across):
-    """As for a sweep, without `scale` and `levels`."""
+class Params(sweep.Params):
+    """As for a sweep."""
 
     metrics: tuple[Metric, ...] = ("ood",)
-
-    scale: ClassVar[str] = "linear"
-    levels: ClassVar[tuple[str, ...]] = ()
 
 
 class Bars(Sweep):

@@ -1,7 +1,5 @@
 """CKA: how similar the features of two clients' networks are, for every pair of clients."""
 
-from dataclasses import dataclass
-
 import pandas as pd
 
 from fedshift.analysis.clients import DOMAINS, domains
@@ -14,19 +12,11 @@ PAIRS = 15  # with more pairs, each client has its mean over the others instead
 NAMES = {"client": "first", "other": "second"}  # number -> column of the name
 
 
-@dataclass(frozen=True)
-class Params:
-    """from_zero: whether the axis of CKA begins at 0."""
-
-    from_zero: bool = True
-
-
 class CKA(Figure):
     """A dot for each pair of clients and row of the experiment, the mean over runs; rings are single runs."""
 
     name = "cka"
     evaluations = ("cka",)
-    Params = Params
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
         frame = _pairs(_named(collected, results_of(workspace, collected, "cka")))
@@ -40,7 +30,7 @@ class CKA(Figure):
             "Similarity of clients' networks",
             in_order(pd.concat([rings, by.mean().reset_index()]), label=methods, x=names),
             Axis("pair of clients" if "–" in names[0] else "client, mean over all others", names=names),
-            Axis("linear CKA of features\n(1: alike)", limits=(0.0, 1.03) if self.params.from_zero else None),
+            Axis("linear CKA of features\n(1: alike)", limits=(0.0, 1.03)),
             methods,
             notes(held_out(collected, frame), several and "dots: means over runs; rings: runs"),
             size=(max(3.6, 0.5 * len(names)), 2.7),

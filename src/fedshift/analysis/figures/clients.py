@@ -8,10 +8,8 @@ import pandas as pd
 from fedshift.analysis.clients import DOMAINS, by_client
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.figures import base
-from fedshift.analysis.figures.base import Axes, Axis, Figure, Plot
-from fedshift.common.errors import FedshiftError, unknown
-from fedshift.common.registry import get, names
-from fedshift.experiments.schema import Experiment
+from fedshift.analysis.figures.base import Axis, Figure, Plot
+from fedshift.experiments.column import DEFAULT
 from fedshift.storage.workspace import Workspace
 
 WHOLE = 100.0
@@ -20,14 +18,10 @@ WHOLE = 100.0
 @dataclass(frozen=True)
 class Params:
     """`style`: `dots`, or `radar`: one direction per client, for few methods.
-    `by`: `domain` (clients of the same domains together) or `client` (its number).
-    `metric`: `fedshift list metrics`.
     `scaled`: plot each client's values in percent of the largest among the methods, as in Fig. 3 of FDSE.
     """
 
     style: Literal["dots", "radar"] = "dots"
-    by: Literal["domain", "client"] = "domain"
-    metric: str = "accuracy"
     scaled: bool = False
 
 
@@ -42,23 +36,14 @@ class Clients(Figure):
     name = "clients"
     Params = Params
 
-    def check(self, experiment: Experiment, axes: Axes, where: str) -> None:
-        """Check that the metric exists, and that larger is better if values are scaled."""
-        if self.params.metric not in names("metrics"):
-            raise unknown(f"{where}.metric", "metric", self.params.metric, names("metrics"), "metrics")
-        if self.params.scaled and get("metrics", self.params.metric).better == "lower":
-            what = f"the best {self.params.metric} is the lowest, of which percent say nothing"
-            raise FedshiftError(f"{where}.scaled", what, "Leave it out.")
-
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
-        frame = _whole(collected, by_client(collected, self.params.metric))
+        frame = _whole(collected, by_client(collected, DEFAULT))
         if frame.empty:
             raise base.nothing_finished(collected, "holds no seed with all its runs")
         frame = base.with_seed(frame).sort_values("client", kind="stable")
         frame["panel"], panels = base.headings(collected, frame)
-        by_domain, radar = self.params.by == "domain", self.params.style == "radar"
-        frame["x"] = frame[DOMAINS] if by_domain else frame["client"].map("client {}".format)
-        frame = frame.rename(columns={"method": "label", "value": "y"})
+        radar = self.params.style == "radar"
+        frame = frame.rename(columns={"method": "label", DOMAINS: "x", "value": "y"})
         seeds = frame.groupby(["panel", "label", "x", "seed"], sort=False)["y"].mean().reset_index()
         if self.params.scaled:
             means = seeds.groupby(["panel", "x", "label"])["y"].transform("mean")
@@ -66,17 +51,15 @@ class Clients(Figure):
         plotted = base.marks(seeds, collected.protocol.ddof, "dot")
         if radar:
             plotted = plotted[plotted["mark"] == "mean"].assign(style="marked", low=None, high=None)
-        metric = get("metrics", self.params.metric)
-        percent = self.params.scaled or metric.percent
-        unit = " (% of the best)" if self.params.scaled else " (%)" if percent else ""
+        unit = "% of the best" if self.params.scaled else "%"
         middle = max(0.0, 10 * (plotted["y"].min() // 10) - 10)
-        limits = (middle, WHOLE) if radar and percent else None
+        limits = (middle, WHOLE) if radar else None
         most = plotted.groupby("panel")["x"].nunique().max()
         return Plot(
-            f"{metric.title.capitalize()} by client",
+            "Accuracy by client",
             base.in_order(plotted, panel=panels, label=collected.experiment.rows),
-            Axis("client, by its domain" if by_domain else "client"),
-            Axis(f"{metric.title}\non own samples{unit}", limits=limits),
+            Axis("client, by its domain"),
+            Axis(f"accuracy\non own samples ({unit})", limits=limits),
             collected.experiment.rows,
             base.notes(
                 base.note(plotted, {"target": collected.order["target"]} if "target" in frame else {}),

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -19,17 +18,11 @@ from fedshift.analysis.published import AVERAGE
 from fedshift.analysis.quantities import curves
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.axes import NONE
-from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
 
 PLOTTED = ["row", "panel", "label", "y_axis", "x", "seed", "y"]
 ROUNDS = "rounds"
-ALONG = {
-    ROUNDS: "round",
-    "bytes": "sent and received by all clients (MB)",
-    "seconds": "seconds, a run's shared evenly by its rounds",
-    "steps": "local steps of a client (mean)",
-}
+ALONG = {ROUNDS: "round", "bytes": "sent and received by all clients (MB)"}
 
 
 @dataclass(frozen=True)
@@ -38,12 +31,11 @@ class Params:
     `rows`: a pattern of the rows to plot: `fedrd*`.
     `highlight`: patterns of the rows in colour, if there are many. The others are thin, grey, behind them and
         without published levels. Empty: all rows are in colour.
-    `x`: `rounds`, or their cost: `bytes` (without methods that send nothing), `seconds`, `steps` of local
-        training.
+    `x`: `rounds`, or the `bytes` sent and received by then (without methods that send nothing).
     """
 
     metrics: tuple[Metric, ...] = ("id", "ood")
-    x: Literal["rounds", "bytes", "seconds", "steps"] = "rounds"
+    x: Literal["rounds", "bytes"] = "rounds"
     rows: TrainedRows = "*"
     highlight: tuple[TrainedRows, ...] = ()
 
@@ -67,10 +59,10 @@ class Curves(Figure):
         frame = frame[frame["method"].isin(drawn)].reset_index(drop=True)
         if frame.empty:
             raise base.nothing_finished(collected, "holds no finished run")
-        frame["x"] = frame["round"] * _each(collected, frame, self.params.x)
+        frame["x"] = frame["round"] if self.params.x == ROUNDS else frame["round"] * _bytes(collected, frame)
         frame = frame.dropna(subset="x")
         if frame.empty:
-            what = f"its runs have no {self.params.x} to draw against"
+            what = "its runs sent no bytes to draw against"
             raise FedshiftError(collected.path, what, "Say `x: rounds`.")
         frame["row"], rows = base.headings(collected, frame)
         if "target" in frame:
@@ -129,29 +121,11 @@ def _average(collected: Collected, frame: pd.DataFrame, metrics: Sequence[str]) 
     return means[(means["count"] == wanted) & (wanted > 1)].assign(target=AVERAGE)
 
 
-def _each(collected: Collected, frame: pd.DataFrame, along: str) -> pd.Series[float]:
-    """The cost of a round along x, for each row of `frame`.
-
-    It is the mean over seeds, so that they share the same x.
-    """
-    if along == ROUNDS:
-        return pd.Series(1, frame.index)
+def _bytes(collected: Collected, frame: pd.DataFrame) -> pd.Series[float]:
+    """The MB of a round of each row of `frame`: the mean over seeds, so that they share the same x."""
     runs = collected.runs[collected.runs["state"] == "finished"]
-    rounds = runs["rounds"]
-    total = {
-        "bytes": sent(runs, "up") + sent(runs, "down"),
-        "seconds": runs["seconds"],
-        "steps": rounds * [*map(_steps, runs["spec"], runs["clients"], runs["bn"] != "none")],
-    }[along]
     by = [key for key in collected.keys if key != "seed"]
-    each = runs[by].assign(each=(total / rounds).astype(float)).groupby(by, dropna=False)["each"].mean()
+    total = (sent(runs, "up") + sent(runs, "down")).astype(float)
+    each = runs[by].assign(each=total / runs["rounds"]).groupby(by, dropna=False)["each"].mean()
     each = each.where(each > 0)  # for methods that send nothing, all rounds would have the same x
     return frame[by].merge(each.reset_index(), on=by, how="left").set_axis(frame.index)["each"]
-
-
-def _steps(text: str, clients: Sequence[Mapping[str, Any]], batch_norm: bool) -> float:
-    """Local steps of a round, mean over clients. A client's number of batches is not random."""
-    from fedshift.federation.batches import schedule  # torch
-
-    local = RunSpec.model_validate_json(text).local
-    return fmean(len(schedule(client["train"], local, 0, 0, 0, batch_norm).cuts) for client in clients)

@@ -11,12 +11,9 @@ from fedshift.storage.workspace import Workspace
 
 @dataclass(frozen=True)
 class Params:
-    """`at`: the `end` of training, or all `rounds` (the first number of vectors).
-    `diagnostic`: a number or a vector that methods record of each client.
-    """
+    """`at`: the `end` of training, or all `rounds` (the first number of vectors)."""
 
     at: Literal["end", "rounds"] = "end"
-    diagnostic: str = "embeddings"
 
 
 class Embeddings(Figure):
@@ -31,7 +28,7 @@ class Embeddings(Figure):
     Params = Params
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
-        frame, orders = of_methods(workspace, collected, self.params.diagnostic)
+        frame, orders = of_methods(workspace, collected, "embeddings")
         size, by = int(frame[INDEX].max()) + 1, ["row", "panel", "label", "seed"]
         frame["mark"] = "seed " + frame["seed"].astype(str)
         orders["seed"] = [*frame["seed"].unique()]

@@ -16,16 +16,14 @@ from fedshift.storage.workspace import Workspace
 
 MEANING = "a line: a filter's patches by falling response, then their gradients (grey: 0)"
 GAP = 2  # pixels of white between patches
+CLIENTS = 4  # at most
 
 
 @dataclass(frozen=True)
 class Params(At):
-    """`row`: a row of the experiment, "" for its first.
-    `clients`: the largest number of clients to show.
-    """
+    """`row`: a row of the experiment, "" for its first."""
 
     row: Trained = ""
-    clients: int = 4
 
 
 class Filters(OfRuns):
@@ -42,7 +40,7 @@ class Filters(OfRuns):
         frame = results_of(workspace, collected, "filters")
         row = self.params.row or rows_of(frame, collected)[0]
         frame, which = self.shown(frame[frame["method"] == row], collected)
-        clients = sorted(frame["client"].unique())[: self.params.clients]
+        clients = sorted(frame["client"].unique())[:CLIENTS]
         frame = frame[frame["client"].isin(clients)].sort_values(["place", "client"], kind="stable")
         parts, pictures = [], {}
         for (_, client), part in frame.groupby(["place", "client"], sort=False):

@@ -1,8 +1,6 @@
 """Reliability: the model's confidence when right and when wrong, and its accuracy by confidence."""
 
 import itertools
-from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -24,13 +22,6 @@ FEW = 10  # samples, too few for a meaningful accuracy
 ROOM = 4  # for marks at 0 and 100
 
 
-@dataclass(frozen=True)
-class Params:
-    """show: `histogram` (samples by confidence), `curve` (accuracy by confidence), in this order."""
-
-    show: tuple[Literal["histogram", "curve"], ...] = ("histogram", "curve")
-
-
 class Reliability(Figure):
     """Rows are histogram and curve, in- and out-of-distribution; there is a panel per method.
 
@@ -40,7 +31,6 @@ class Reliability(Figure):
     """
 
     name = "reliability"
-    Params = Params
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
         by_domain = {where: confidences(collected, where) for where in ("id", "ood")}
@@ -48,8 +38,7 @@ class Reliability(Figure):
         if not methods:
             raise nothing_finished(collected, "no finished run recorded how sure its models are")
         parts, axes, texts = [], [], {}
-        for show, (where, of) in itertools.product(self.params.show, by_domain.items()):
-            curve = show == "curve"
+        for curve, (where, of) in itertools.product((False, True), by_domain.items()):
             limits = (-ROOM, PERCENT + ROOM) if curve else None
             unit = "accuracy (%)" if curve else "samples (%)"
             axes.append(Axis(f"{TITLES[where]}\n{unit}", limits=limits, from_zero=not curve))
@@ -69,7 +58,7 @@ class Reliability(Figure):
                 "all runs of a method together",
                 held_out(collected, collected.runs[collected.runs["state"] == "finished"]),
                 f"ECE over {BINS} bins",
-                "curve" in self.params.show and f"ring: a bin of fewer than {FEW} samples",
+                f"ring: a bin of fewer than {FEW} samples",
             ),
             (1.9, 1.8),
             COLOURS,

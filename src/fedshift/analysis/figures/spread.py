@@ -1,8 +1,5 @@
 """Spread: the standard deviation of weights over the clients' networks, by layer."""
 
-from dataclasses import dataclass
-from typing import Literal
-
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.evaluated import results_of
 from fedshift.analysis.figures.base import Axis, Figure, Plot, held_out, in_order, notes, rows_of
@@ -12,19 +9,11 @@ from fedshift.storage.workspace import Workspace
 NOTHING = 1e-6  # relative to the widest layer: rounding errors if clients share one model
 
 
-@dataclass(frozen=True)
-class Params:
-    """`scale`: of the deviation; a log scale leaves out rows whose clients share all weights."""
-
-    scale: Literal["linear", "log"] = "linear"
-
-
 class LayerSpread(Figure):
     """A line for each row of the experiment: means over its runs, with bars from lowest to highest."""
 
     name = "spread"
     evaluations = ("spread",)
-    Params = Params
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
         """Plot the spread.
@@ -32,15 +21,10 @@ class LayerSpread(Figure):
         Raises FedshiftError where no run was evaluated, or where networks differ in kind.
         """
         frame = results_of(workspace, collected, "spread")
-        where = f"{collected.experiment.file}: figures.spread"
-        if self.params.scale == "log":
-            frame = frame[frame["deviation"] > NOTHING * frame["deviation"].max()]
-            if frame.empty:
-                what = "has a log scale, and all clients share all weights"
-                raise FedshiftError(where, what, "Say `scale: linear`.")
         methods = rows_of(frame, collected)
         if (frame.groupby("place")["layer"].nunique() > 1).any():
             what = "has networks with other layers, which have no common axis"
+            where = f"{collected.experiment.file}: figures.spread"
             raise FedshiftError(where, what, "Draw networks of one kind in one experiment.")
         frame = frame.rename(columns={"method": "label"}).assign(x=frame["layer"].map(_short))
         layers = [*frame.sort_values("place")["x"].unique()]
@@ -59,7 +43,7 @@ class LayerSpread(Figure):
             "Spread of the clients' weights",
             in_order(found.assign(style="marked"), label=methods, x=layers),
             Axis("layer, from the input", names=layers),
-            Axis("std of weights over clients\n(unit of weights)", self.params.scale),
+            Axis("std of weights over clients\n(unit of weights)"),
             methods,
             note,
             size=(max(3.6, 0.75 * len(layers)), 2.7),

@@ -6,7 +6,7 @@ import fnmatch
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -25,7 +25,7 @@ from fedshift.storage.workspace import Workspace
 
 
 @dataclass(frozen=True)
-class Across:
+class Params:
     """`x`: the axis to plot against, or `setting.<dotted key>`: the number there in the runs of each row.
     `metrics`: as in tables; one row of panels for each that has a value.
     `lines`: the axis whose values are lines or bars, or `method`. Against a setting it is the method that
@@ -33,6 +33,7 @@ class Across:
     `panels`: the axis whose values are panels side by side, or `method`. "" is one panel (or `method`, if
         lines are another axis).
     `rows`: a pattern of the rows to plot: `lambda-*`.
+    `levels`: rows without a place on x, each plotted as a level line to compare with.
     """
 
     x: str = ""
@@ -40,15 +41,6 @@ class Across:
     lines: AxisName = "method"
     panels: AxisName = ""
     rows: Rows = "*"
-
-
-@dataclass(frozen=True)
-class Params(Across):
-    """`scale`: of x; `auto` is log if the values are more evenly spaced there than on a linear scale.
-    `levels`: rows without a place on x, each plotted as a level line to compare with.
-    """
-
-    scale: Literal["auto", "linear", "log"] = "auto"
     levels: tuple[Row, ...] = ()
 
 
@@ -67,7 +59,7 @@ class Sweep(Figure):
     by_name: ClassVar[bool] = False  # whether numbers on x are placed side by side, too
 
     def check(self, experiment: Experiment, axes: Axes, where: str) -> None:
-        """Also check that no axis is used twice, no line mixes methods, and log scales are positive."""
+        """Also check that no axis is used twice, and that no line mixes methods."""
         super().check(experiment, axes, where)
         given = self.params
         if given.x not in axes and not self._of_setting:
@@ -79,9 +71,6 @@ class Sweep(Figure):
         if "method" not in used and given.panels and several and given.x in axes:
             what = "plots several methods as one line"
             raise FedshiftError(where, what, "Say `lines: method` or `panels: method`.")
-        if given.scale == "log" and given.x in axes and not _positive(axes[given.x]):
-            what = f"the axis '{given.x}' has values that no log scale shows"
-            raise FedshiftError(f"{where}.scale", what, "Leave it out, or say linear.")
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
         given, ddof = self.params, collected.protocol.ddof
@@ -156,12 +145,12 @@ class Sweep(Figure):
 
     def _axis(self, column: pd.Series[Any], order: Sequence[Any]) -> tuple[pd.Series[Any], Axis]:
         """The values along x, and its axis; names are in the order of the file."""
-        name, scale = base.axis_name(self.params.x), self.params.scale
+        name = base.axis_name(self.params.x)
         if self.by_name or not all(map(_is_number, order)):
             names = {value: f"{value:g}" if isinstance(value, float) else str(value) for value in order}
             return column.map(names, na_action="ignore"), Axis(name, names=[*names.values()])
-        log = scale == "log" or (scale == "auto" and _geometric(order))
-        return column.astype(float), Axis(name, "log" if log else "linear", ticks=sorted(map(float, order)))
+        scale: Any = "log" if _geometric(order) else "linear"
+        return column.astype(float), Axis(name, scale, ticks=sorted(map(float, order)))
 
     def _published(
         self, workspace: Workspace, collected: Collected, runs: pd.DataFrame, means: pd.DataFrame
@@ -195,13 +184,9 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _positive(values: Sequence[Any]) -> bool:
-    return all(_is_number(value) and value > 0 for value in values)
-
-
 def _geometric(values: Sequence[float]) -> bool:
     """Whether positive values, at least three, are more evenly spaced on a log scale than on a linear one."""
-    if len(values) < 3 or not _positive(values):
+    if len(values) < 3 or min(values) <= 0:
         return False
     linear, log = np.diff(np.sort(values)), np.diff(np.log(np.sort(values)))
     return bool(log.std() / log.mean() < linear.std() / linear.mean() - 1e-9)

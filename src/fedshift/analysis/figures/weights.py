@@ -21,12 +21,9 @@ MOVING = f"line: median of all seeds in {WINDOW} rounds; band: the middle {ENDS[
 
 @dataclass(frozen=True)
 class Params:
-    """`at`: all `rounds`, or the `end` of training.
-    `diagnostic`: its name, where it is neither `weights` nor `gradalign`.
-    """
+    """`at`: all `rounds`, or the `end` of training."""
 
     at: Literal["rounds", "end"] = "rounds"
-    diagnostic: str = ""
 
 
 class Weights(Figure):
@@ -44,8 +41,7 @@ class Weights(Figure):
     Params = Params
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
-        names = [self.params.diagnostic] if self.params.diagnostic else [*SHARES]
-        frame, orders = base.of_methods(workspace, collected, *names)
+        frame, orders = base.of_methods(workspace, collected, *SHARES)
         clients = frame.groupby([*collected.keys, "round"], dropna=False)["client"].nunique()
         equal = {PERCENT / count for count in clients}
         ddof, targets = collected.protocol.ddof, [*collected.order.get("target", []), "all"]
