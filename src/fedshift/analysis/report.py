@@ -1,8 +1,4 @@
-"""Report: tables, figures, partitions, costs and provenance of experiments, in one offline HTML file.
-
-The files of a table are small and are included in the page. The files of a figure are those of `fedshift
-figure`, if present.
-"""
+"""Report: tables, figures, partitions, costs and provenance of experiments, in one offline HTML file."""
 
 import base64
 import json
@@ -11,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
@@ -21,9 +17,8 @@ from fedshift.analysis.claims.judge import Verdict, verdicts
 from fedshift.analysis.collected import Collected, read
 from fedshift.analysis.figures.base import Axis, Plot, plots
 from fedshift.analysis.figures.draw import svg
-from fedshift.analysis.latex import text
 from fedshift.analysis.notes import notes
-from fedshift.analysis.page import csv, template
+from fedshift.analysis.page import template
 from fedshift.analysis.quantities import curves, selected
 from fedshift.analysis.ranking import ranking
 from fedshift.analysis.tables import shown
@@ -39,15 +34,6 @@ from fedshift.storage.workspace import Workspace
 COSTS = {"sent": "sent and received in a run (MB)", "seconds": "duration of a run (s)"}
 INCH = 96  # pixels
 LEADING = 4  # methods that the opening names
-FIGURE = {"SVG": "svg", "PDF": "pdf", "PNG": "png", "CSV": "csv"}
-
-
-class Download(NamedTuple):
-    """A link: its text, the name under which a browser saves the file, and the address."""
-
-    word: str
-    name: str
-    address: str
 
 
 def data_address(kind: str, content: bytes) -> str:
@@ -144,18 +130,6 @@ def provenance(by_run: dict[str, Summary]) -> dict[str, list[tuple[str, int]]]:
     return {name: sorted(of.items()) for name, of in counts.items()}
 
 
-def listed(collected: Collected, by_run: dict[str, Summary]) -> list[dict[str, Any]]:
-    """Directory, seconds, and the first digits of the content hashes of each finished run."""
-    rows = []
-    runs = collected.runs[collected.runs["state"] == "finished"].drop_duplicates("run")
-    names = {"partition": "partition", "prepared": "prepared", "weights": "weights_last"}
-    for directory, digest in zip(runs["run"], runs["digest"], strict=True):
-        if run := by_run.get(digest):
-            hashes = {name: run["hashes"].get(of, "")[:12] or None for name, of in names.items()}
-            rows.append({"directory": directory, "seconds": run["costs"]["seconds"], **hashes})
-    return rows
-
-
 def unfinished(collected: Collected) -> pd.DataFrame:
     """Counts of missing or failed runs: state, reason, method, the value on each axis, and n."""
     runs = collected.runs[collected.runs["state"] != "finished"].fillna({"failure": ""})
@@ -182,7 +156,7 @@ def write(workspace: Workspace, names: Sequence[str], name: str) -> Path:
     collected = [read(workspace, name) for name in present]
     title = collected[0].experiment.title if len(names) == 1 else f"{len(names)} experiments"
     path, card = workspace.report(name) / "index.html", workspace.scorecard
-    parts = [_part(workspace, results, path) for results in collected]
+    parts = [_part(workspace, results) for results in collected]
     last = pd.concat([results.runs["finished"] for results in collected]).dropna().max()
     html = template("report.html.j2").render(
         title=title,
@@ -218,7 +192,7 @@ def _curves(collected: Collected) -> pd.DataFrame:
     return means.round(2).reset_index()
 
 
-def _part(workspace: Workspace, collected: Collected, page: Path) -> dict[str, Any]:
+def _part(workspace: Workspace, collected: Collected) -> dict[str, Any]:
     """The page's content for one experiment."""
     experiment, known = collected.experiment, summaries(workspace, collected)
     compared = verdicts(workspace, collected)
@@ -237,40 +211,20 @@ def _part(workspace: Workspace, collected: Collected, page: Path) -> dict[str, A
         "unfinished": unfinished(collected).to_dict("records") if collected.missing else [],
         "file": f"{file.relative_to(workspace.root)}, sha256 {sha256_file(file)[:16]}",
         **shown(workspace, experiment, tables, compared, notes(collected), hypotheses.judge(collected)),
-        **{name: [] for name in ("downloads", "figures", "partitions", "costs", "runs")},
+        **{name: [] for name in ("figures", "partitions", "costs")},
         "undrawn": {},
         "sentence": "No run is finished.",
     }
     if not known and experiment.train:
         return part
     spent = costs(collected, known)
-
-    def download(word: str, name: str, kind: str, content: str) -> Download:
-        return Download(word, name, data_address(f"{kind};charset=utf-8", content.encode()))
-
-    part |= {
-        "downloads": [
-            [
-                download("CSV", f"{name}.csv", "text/csv", csv(cells)),
-                download("LaTeX", f"{name}.tex", "application/x-tex", text(collected, name, cells)),
-            ]
-            for name, cells in tables.items()
-        ],
-        "sentence": " ".join([*_sentences(part["counts"], tables, compared, spent), *_ranked(collected)]),
-    }
+    sentences = [*_sentences(part["counts"], tables, compared, spent), *_ranked(collected)]
+    part["sentence"] = " ".join(sentences)
     if not known:
         return part
     possible, impossible = plots(workspace, collected)
-    for name, plot in possible.items():
-        drawn = workspace.figures(experiment.name)
-        files = {word: drawn / f"{name}.{suffix}" for word, suffix in FIGURE.items()}
-        links = [
-            Download(word, file.name, Path(os.path.relpath(file, page.parent)).as_posix())
-            for word, file in files.items()
-            if file.is_file()
-        ]
-        part["figures"].append(_figure(plot) | {"downloads": links})
     return part | {
+        "figures": [*map(_figure, possible.values())],
         "undrawn": {name: str(error) for name, error in impossible.items()},
         "partitions": [
             {"text": title, "image": data_address("image/png", picture.read_bytes())}
@@ -279,7 +233,6 @@ def _part(workspace: Workspace, collected: Collected, page: Path) -> dict[str, A
         "costs": spent.to_dict("records"),
         "against_costs": _figure(against_costs(collected, spent)),
         "provenance": provenance(known),
-        "runs": listed(collected, known),
     }
 
 
