@@ -2,9 +2,10 @@
 
 The score of a run is the accuracy ALL on the clients' validation splits (weighted by training images), in the
 round that the protocol's rule chooses. The score of a point is the mean over its runs. The highest score is
-chosen; of equal ones, the first point. Test and held-out accuracies are not used: their records are removed
-before anything is computed.
+chosen; of equal ones, the first point. Test and held-out accuracies are not read.
 """
+
+from __future__ import annotations
 
 import math
 from collections.abc import Iterable
@@ -15,7 +16,7 @@ import pandas as pd
 
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.page import piped
-from fedshift.analysis.quantities import aggregated, named
+from fedshift.analysis.quantities import PLACE, aggregated
 from fedshift.analysis.quantities import choose as choose_round
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import canonical_json, write_text
@@ -62,14 +63,12 @@ def tried(workspace: Workspace, experiment: Experiment, collected: Collected) ->
         cure = f"To train them: fedshift run {experiment.name}.tuning"
         raise FedshiftError(f"{experiment.file}: tune", what, cure)
     by_label = {trial.label: trial for trial in trials(workspace, experiment)}
-    scores = _scores(collected)
     found: dict[tuple[str, str], Tried] = {}
-    for digest, *keys in collected.runs[["digest", *collected.keys]].itertuples(index=False, name=None):
-        label, point = keys[0], dict(zip(collected.keys[1:], keys[1:], strict=True))
-        where = place(experiment, point)
-        entry = found.setdefault((label, canonical_json(where)), Tried(by_label[label], where, [], []))
-        entry.runs.append(digest)
-        entry.scores.append(scores.get(_name(keys), math.nan))
+    for run in collected.runs.assign(score=_scores(collected)).to_dict("records"):
+        label, where = run["method"], place(experiment, {axis: run[axis] for axis in collected.keys[1:]})
+        point = found.setdefault((label, canonical_json(where)), Tried(by_label[label], where, [], []))
+        point.runs.append(run["digest"])
+        point.scores.append(run["score"])
     return [*found.values()]
 
 
@@ -117,29 +116,30 @@ def write(workspace: Workspace, experiment: Experiment, collected: Collected) ->
     return path
 
 
-def _name(keys: Iterable[Any]) -> str:
-    return canonical_json([str(key) for key in keys])
-
-
-def _scores(collected: Collected) -> dict[str, float]:
-    """Keys of a run -> its validation accuracy ALL, in percent, in the round that the rule chooses."""
-    frame = named(collected, aggregated(collected, DEFAULT, [VALIDATION]).reset_index())
-    rounds = choose_round(frame, collected.keys, collected.protocol.select)
-    rows = rounds[[*collected.keys, VALIDATION]].itertuples(index=False, name=None)
-    return {_name(row[:-1]): float(row[-1]) for row in rows}
+def _scores(collected: Collected) -> pd.Series[float]:
+    """The validation accuracy ALL of each finished run, in percent, in the round that the rule chooses."""
+    rounds = aggregated(collected, DEFAULT, [VALIDATION]).reset_index()
+    return choose_round(rounds, [PLACE], collected.protocol.select).set_index(PLACE)[VALIDATION]
 
 
 def _searched(points: list[Tried], choice: Choice) -> pd.DataFrame:
     """One row for each point at each place: values, mean score, number of runs, and whether it was chosen."""
     taken = [(entry.row, entry.where, entry.values) for entry in choice.chosen]
-    heads, scores = [], []
-    for point in points:
-        row, values = point.trial
-        std, chosen = pd.Series(point.scores).std(ddof=0), (row, point.where, values) in taken
-        heads.append({"method": row, **point.where, **values})
-        scores.append((point.validation, std, len(point.scores), chosen))
-    columns = ["validation", "std", "runs", "chosen"]
-    return pd.concat([pd.DataFrame(heads), pd.DataFrame(scores, columns=columns)], axis=1)
+    rows = [
+        {
+            "method": point.trial.row,
+            **point.where,
+            **point.trial.values,
+            "validation": point.validation,
+            "std": pd.Series(point.scores).std(ddof=0),
+            "runs": len(point.scores),
+            "chosen": (point.trial.row, point.where, point.trial.values) in taken,
+        }
+        for point in points
+    ]
+    scores = ["validation", "std", "runs", "chosen"]
+    table = pd.DataFrame(rows)
+    return table[[*table.columns.difference(scores, sort=False), *scores]]
 
 
 def page(choice: Choice) -> str:
