@@ -12,9 +12,10 @@ difference is Student's. Its spread is pooled over all rows of the experiment
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import pandas as pd
@@ -26,7 +27,6 @@ from fedshift.common.errors import FedshiftError
 from fedshift.experiments.schema import Hypothesis
 
 Outcome = Literal["confirmed", "refuted", "open", "not run"]
-DATASET = "data set"  # no axis has a blank in its name
 
 
 class Judged(NamedTuple):
@@ -42,39 +42,28 @@ class Judged(NamedTuple):
 
 
 def judge(collected: Collected) -> list[Judged]:
-    """The verdicts on all hypotheses of an experiment, in order; none where it declares none."""
+    """The verdicts on all hypotheses of an experiment, in order; none where it declares none.
+
+    Raises FedshiftError if `~` has no margin on a data set.
+    """
     declared, keys = collected.experiment.hypotheses, collected.keys
     if not declared:
         return []
     metrics = [*dict.fromkeys(hypothesis.metric for hypothesis in declared.values())]
     chosen = selected(collected, quantities=metrics)[[*keys, *metrics]]
-    runs = collected.runs[keys].assign(**{DATASET: collected.runs["spec"].map(_dataset)})
-    values = runs.merge(chosen, on=keys, how="left")
-    return [
-        judged
-        for name, hypothesis in declared.items()
-        for judged in _judge(collected, values, name, hypothesis)
-    ]
-
-
-def _judge(collected: Collected, values: pd.DataFrame, name: str, hypothesis: Hypothesis) -> Iterator[Judged]:
-    """A verdict on each data set, from the means over domains by row and seed; values: a row per run."""
-    metric = hypothesis.metric
-    for dataset, of in values.groupby(DATASET, sort=False):
-        if hypothesis.relation == "~" and dataset not in hypothesis.margin:
+    runs = collected.runs[[*keys, "spec"]].merge(chosen, on=keys, how="left")
+    datasets = runs["spec"].map(lambda spec: str(json.loads(spec)["data"]["dataset"]))
+    found = []
+    for (name, one), (dataset, of) in itertools.product(declared.items(), runs.groupby(datasets, sort=False)):
+        if one.relation == "~" and dataset not in one.margin:
             where = f"{collected.experiment.file}: hypotheses.{name}.margin"
             raise FedshiftError(where, f"has no margin on {dataset}", f"Add `{dataset}: <points>`.")
-        means = of.groupby(["method", "seed"])[metric].mean(skipna=False).unstack("seed")
-        pair = means.loc[[hypothesis.left, hypothesis.right]].dropna(axis=1)
-        differences = pair.diff().iloc[-1].mul(-1)  # left minus right
-        interval = _interval(hypothesis, means[pair.columns], differences)
-        word = outcome(hypothesis, str(dataset), interval)
-        yield Judged(name, hypothesis, str(dataset), interval, pair.shape[1], means.shape[1], word)
-
-
-def _dataset(spec: str) -> str:
-    """The data set of a run."""
-    return str(json.loads(spec)["data"]["dataset"])
+        means = of.groupby(["method", "seed"])[one.metric].mean(skipna=False).unstack("seed")
+        pair = means.loc[[one.left, one.right]].dropna(axis=1)
+        interval = _interval(one, means[pair.columns], pair.diff().iloc[-1].mul(-1))  # left minus right
+        word = outcome(one, str(dataset), interval)
+        found.append(Judged(name, one, str(dataset), interval, pair.shape[1], means.shape[1], word))
+    return found
 
 
 def _interval(hypothesis: Hypothesis, means: pd.DataFrame, differences: pd.Series[float]) -> Interval:

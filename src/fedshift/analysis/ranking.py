@@ -22,7 +22,7 @@ from fedshift.analysis.verdicts import residual, simultaneous
 from fedshift.common.errors import FedshiftError, unknown
 from fedshift.common.files import write_text
 
-USUAL = "fedavg"  # the method that others are compared with, where it is there
+USUAL = "fedavg"  # the method that others are compared with, if it is one of them
 
 
 @dataclass(frozen=True)
@@ -67,18 +67,12 @@ class Ranking:
         """Which methods are distinguishable from `against`, and what would decide the others."""
         if self.seeds < 2:
             return "With one seed no methods are distinguishable. Train a second."
-        parts = [
-            f"{word} than {self.against}: {', '.join(names)}"
-            for word, names in (("better", self.better), ("worse", self.worse))
-            if names
-        ]
-        told = len(self.better) + len(self.worse)
-        if told == len(self.table) - 1:
+        names = {"better": self.better, "worse": self.worse}
+        parts = [f"{word} than {self.against}: {', '.join(of)}" for word, of in names.items() if of]
+        if sum(map(len, names.values())) == len(self.table) - 1:
             return f"{'; '.join(parts)}.".capitalize()
         half = ((self.table["high"] - self.table["low"]) / 2).max()
-        rest = f"the others are not distinguishable from {self.against}" if told else (
-            f"no method is distinguishable from {self.against}"
-        )  # fmt: skip
+        rest = f"{'the others are not' if parts else 'no method is'} distinguishable from {self.against}"
         text = "; ".join([*parts, f"{rest} with {self.seeds} seeds (intervals of ±{half:.1f})"])
         return f"{text[0].upper()}{text[1:]}. More seeds decide: four times as many halve the intervals."
 
@@ -87,14 +81,14 @@ def ranking(collections: Sequence[Collected], metric: str, against: str = "") ->
     """Rank the methods of one or several experiments by `metric` (experiments.quantity).
 
     The round is the one that each protocol reports. A method needs all its seeds in a block. Methods without
-    any block are left out, then those with the fewest until one block is shared, then blocks that some
-    methods do not have.
+    any block are left out, then blocks that some methods do not have.
 
-    Raises FedshiftError with fewer than two methods, or if `against` is not one of them.
+    Raises FedshiftError with fewer than two methods, without a block that all of them share, or if `against`
+    is not one of them.
     """
     scores, left = _scores(collections, metric)
     if len(scores) < 2 or scores.empty:
-        what = f"{len(scores)} methods have all seeds of one data set and held-out domain; two are the least"
+        what = "needs two methods with all seeds, and a data set and held-out domain that both have"
         cure = "Train more: fedshift status EXPERIMENT shows what is missing."
         raise FedshiftError("ranking", what, cure)
     names = [*scores.index]
@@ -128,8 +122,7 @@ def _scores(collections: Sequence[Collected], metric: str) -> tuple[pd.DataFrame
         frame = collected.runs[collected.keys].merge(
             selected(collected, quantities=[metric])[[*collected.keys, metric]], on=collected.keys, how="left"
         )
-        if "seed" not in frame:
-            frame = frame.assign(seed=0)
+        frame = frame if "seed" in frame else frame.assign(seed=0)
         whole = frame.groupby(["method", *axes], dropna=False)[metric].transform(lambda of: of.notna().all())
         places = frame[axes].itertuples(index=False, name=None)
         blocks = [f"{collected.experiment.name}: {', '.join(map(str, at))}" for at in places]
@@ -140,11 +133,6 @@ def _scores(collections: Sequence[Collected], metric: str) -> tuple[pd.DataFrame
     left = [f"{name}: no block has all its seeds" for name in rows if name not in cells.index]
     cells = cells.reindex([name for name in rows if name in cells.index])
     shared = cells.dropna(axis=1)
-    while len(cells) > 2 and shared.shape[1] < 1:  # an unfinished experiment
-        fewest = cells[::-1].notna().sum(axis=1).idxmin()
-        left.append(f"{fewest}: shares no block with the others")
-        cells = cells.drop(index=fewest)
-        shared = cells.dropna(axis=1)
     left += [f"{block}: not all methods have all seeds" for block in cells.columns.difference(shared.columns)]
     wide = together.pivot(index="method", columns=["block", "seed"], values=metric)
     wide = wide.loc[cells.index, wide.columns.get_level_values("block").isin(shared.columns)].dropna(axis=1)
