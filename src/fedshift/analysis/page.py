@@ -119,10 +119,7 @@ PLAIN = ("target", "data.dataset")  # axes whose values need no word before them
 class Entry:
     """The texts of one cell; "" where there is none.
 
-    `ours`: our value.
-    `paper`: the published value.
-    `difference`: ours minus the published value, with its interval.
-    `verdict`: on the difference.
+    `paper`: the published value; with the difference from it (its interval), and the verdict on that.
     `orientation`: the published value of another experiment.
     `best`: whether ours is the best of its column.
     """
@@ -155,9 +152,8 @@ BEST, SECOND = 1, 2
 def ranks(cells: pd.DataFrame) -> pd.Series[int]:
     """BEST, SECOND or 0 for each cell of a table, by its mean among the rows of its column.
 
-    Only means over all planned seeds, and over as many values as their neighbours', are ranked. Means that
-    agree to nine digits share a rank. A column with fewer than two such means has no ranks. Nor have columns
-    of costs, of settings, or relative to another row, as a gain belongs to that row.
+    Only means over all planned seeds, and over as many values as their neighbours', are ranked, where a
+    column has two of them. Columns of costs, of settings, or relative to another row have no ranks.
     """
     axes = list(cells.columns[1 : list(cells.columns).index("mean")])
     whole = (cells["seeds"] > 0) & (cells["seeds"] == cells["planned"]) & (cells["fewer"] == "")
@@ -300,11 +296,14 @@ def markdown(
         for block in grids_of:
             parts += [f"**{block.caption}**"] if block.caption else []
             parts.append(_lines(block))
-    below = [("Hypotheses", HYPOTHESIS, hypotheses)] if hypotheses else []
-    below += [("Verdicts", VERDICT, verdicts)] if verdicts else []
-    below += [("Comparisons", CLAIM, claims), ("Sentences", SENTENCE, groups)] if claims else []
-    for name, head, lines in below:
-        parts += [f"## {name}", piped([head, *lines], ["-" * len(word) for word in head])]
+    for name, head, lines in (
+        ("Hypotheses", HYPOTHESIS, hypotheses),
+        ("Verdicts", VERDICT, verdicts),
+        ("Comparisons", CLAIM, claims),
+        ("Sentences", SENTENCE, groups),
+    ):
+        if lines:
+            parts += [f"## {name}", piped([head, *lines], ["-" * len(word) for word in head])]
     return "\n\n".join([*parts, "\n".join(f"- {note}" for note in notes)]) + "\n"
 
 
@@ -313,11 +312,13 @@ def terminal(tables: Sequence[Block], width: int) -> str:
 
     Methods and columns without a result of ours are left out. A wide table is continued below itself.
     """
-    parts, absent = [], dict[str, None]()
+    parts: list[str] = []
+    shown, absent = set[str](), dict[str, None]()
     for title, grids in tables:
         heading = [title]  # of the first block with a result
         for block in grids:
             rows, without = _split(block)
+            shown |= {method for method, _ in rows}
             absent |= dict.fromkeys(method for method, _ in without)
             full = [k for k in range(len(block.columns)) if any(_has(entries[k]) for _, entries in rows)]
             if not full:
@@ -327,7 +328,6 @@ def terminal(tables: Sequence[Block], width: int) -> str:
             columns = [block.columns[k] for k in full]
             rows = [(method, [entries[k] for k in full]) for method, entries in rows]
             parts += ["\n".join(lines) for lines in _chunks(_table(Grid("", columns, rows)), width)]
-    shown = {method for _, grids in tables for block in grids for method, _ in _split(block)[0]}
     if left := [method for method in absent if method not in shown]:
         parts.append(f"No finished runs: {', '.join(left)}.")
     return "\n\n".join(parts)

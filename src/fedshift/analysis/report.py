@@ -77,9 +77,8 @@ def costs(collected: Collected, by_run: dict[str, Summary]) -> pd.DataFrame:
     runs = collected.runs[collected.runs["state"] == "finished"].copy()
     runs = runs.merge(selected(collected)[[*collected.keys, "id", "ood"]], on=collected.keys, how="left")
     counted = [by_run.get(digest, {}).get("costs", {}) for digest in runs["digest"]]
-    runs["up"], runs["down"] = sent(runs, "up"), sent(runs, "down")
+    runs = runs.assign(up=sent(runs, "up"), down=sent(runs, "down"), mmacs_image=runs["macs_per_image"] / 1e6)
     runs["sent"] = runs["up"] + runs["down"]
-    runs["mmacs_image"] = runs["macs_per_image"] / 1e6
     for name, factor in (("forward", 1), ("backward", 2)):
         passes = pd.Series([cost.get(f"{name}_passes") for cost in counted], runs.index, dtype=float)
         runs[f"gmacs_{name}"] = passes * factor * runs["macs_per_image"] / 1e9
@@ -92,8 +91,7 @@ def costs(collected: Collected, by_run: dict[str, Summary]) -> pd.DataFrame:
 def partitions(workspace: Workspace, collected: Collected, by_run: dict[str, Summary]) -> dict[str, Path]:
     """Pictures of the first seed's partitions, by title: scheme, its parameters and the held-out domain.
 
-    Methods share partitions. A picture is left out if it is absent, or if a run of other code was trained on
-    another partition.
+    A picture is left out if it is absent, or if a run of other code was trained on another partition.
     """
     pictures: dict[str, Path] = {}
     runs = collected.runs.sort_values("seed", kind="stable") if "seed" in collected.keys else collected.runs
@@ -148,11 +146,8 @@ def write(workspace: Workspace, names: Sequence[str], name: str) -> Path:
     """
     present = [name for name in names if workspace.metrics(name).is_file()]
     if not present:
-        raise FedshiftError(
-            workspace.metrics(names[0]).parent,
-            "no runs have been collected",
-            f"Run `fedshift collect {names[0]}` first.",
-        )
+        where, fix = workspace.metrics(names[0]).parent, f"Run `fedshift collect {names[0]}` first."
+        raise FedshiftError(where, "no runs have been collected", fix)
     collected = [read(workspace, name) for name in present]
     title = collected[0].experiment.title if len(names) == 1 else f"{len(names)} experiments"
     path, card = workspace.report(name) / "index.html", workspace.scorecard
@@ -168,17 +163,16 @@ def write(workspace: Workspace, names: Sequence[str], name: str) -> Path:
         finished="" if pd.isna(last) else f"{datetime.fromtimestamp(last, UTC):%Y-%m-%d %H:%M} UTC",
     )
     write_text(path, html)
-    scores: dict[str, dict[str, dict[str, Any]]] = {}  # values that were not measured are left out
-    for part in parts:
-        of_methods = scores[part["experiment"].name] = {}
-        for row in part["costs"]:
-            numbers = {"id": row["id"], "ood": row["ood"], "finished": row["runs"]}
-            of_methods[row["method"]] = {
-                name: round(value, 4) for name, value in numbers.items() if not pd.isna(value)
-            }
+    scores = {part["experiment"].name: {of["method"]: _scores(of) for of in part["costs"]} for part in parts}
     write_json(path.with_name("scores.json"), scores)
     write_text(path.with_name("curves.csv"), pd.concat(map(_curves, collected)).to_csv(index=False))
     return path
+
+
+def _scores(row: Mapping[str, Any]) -> dict[str, float]:
+    """Values that were measured."""
+    numbers = {"id": row["id"], "ood": row["ood"], "finished": row["runs"]}
+    return {name: round(value, 4) for name, value in numbers.items() if not pd.isna(value)}
 
 
 def _curves(collected: Collected) -> pd.DataFrame:
@@ -287,10 +281,7 @@ def _figure(plot: Plot) -> dict[str, Any]:
 
 
 def against_costs(collected: Collected, costs: pd.DataFrame) -> Plot:
-    """Accuracy of every method against its communication, if any, and against its seconds.
-
-    `costs`: of fedshift.analysis.report.
-    """
+    """Accuracy of every method against its communication, if any, and against its seconds."""
     metric, name = ("ood", "out-of-distribution") if costs["ood"].notna().any() else ("id", "in-distribution")
     frame = costs.rename(columns={"method": "label", metric: "y"})
     frame = frame.melt(["label", "y"], [*COSTS], "panel", "x").dropna(subset="x").replace({"panel": COSTS})

@@ -34,9 +34,9 @@ Member = tuple[str, str, str, list[str]]
 
 
 class Line(NamedTuple):
-    """A table of a paper: how many numbers or comparisons it has, and how many of them have each word.
+    """A table of a paper: how many numbers or comparisons it has, in all and with each word.
 
-    It also has the experiments that reproduce the table, each with its links (label -> path).
+    `experiments`: those that reproduce the table, each with its links (label -> path).
     """
 
     of: str
@@ -51,10 +51,7 @@ class Line(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """The result of runs on a published table, a comparison or a sentence.
-
-    `link`: to the table with the result.
-    """
+    """The result of runs on a published table, a comparison or a sentence; link: to our table."""
 
     of: str
     what: str
@@ -65,12 +62,9 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True)
 class Scorecard:
-    """The lines of the scorecard; the last one of each list is the sum.
+    """The lines of the scorecard: measured numbers, counted ones (parameters, bytes) and comparisons.
 
-    `numbers`: measured numbers.
-    `counted`: counted ones (layers, parameters, bytes).
-    `claims`: comparisons.
-    `findings`: the results of everything that has runs.
+    The last line of each list is the sum. `findings` are the results of everything that has runs.
     """
 
     numbers: list[Line]
@@ -258,13 +252,15 @@ def _of_claims(
         text = printed + compared([*rows["seeds"]]) + "; ".join(run["words"])
         link = links(first["experiment"]).get("table", "")
         yield Finding(f"{one.paper} {one.item}", f"{one.claim} `{first['said']}`", word, text, link)
-    for said in sentences(workspace, words):
-        counts = ", ".join(f"{count} {word}" for word, count in said.counts.items() if count)
-        if said.comparisons > 1 and counts:
-            rest = f", {said.others} without a run" if said.others else ""
-            word = f"{said.counts[OUTCOMES[0]]} of {said.comparisons} as published"
-            what = f"{said.claim}, about {said.said}"
-            yield Finding(f"{said.paper} {said.items}", what, word, f"{counts}{rest}; {said.text}", "")
+    found = sentences(workspace, words)
+    for said in found[found["comparisons"] > 1].to_dict("records"):
+        if counts := ", ".join(f"{said[word]} {word}" for word in OUTCOMES if said[word]):
+            rest = f", {said['others']} without a run" if said["others"] else ""
+            word = f"{said[OUTCOMES[0]]} of {said['comparisons']} as published"
+            what = f"{said['claim']}, about {said['said']}"
+            yield Finding(
+                f"{said['paper']} {said['items']}", what, word, f"{counts}{rest}; {said['text']}", ""
+            )
 
 
 def _place(item: str) -> list[tuple[bool, int, str]]:

@@ -1,25 +1,15 @@
-"""Every comparison that an experiment tests, by paired differences between its runs.
+"""Every comparison that an experiment tests, by paired differences between its runs (docs/verdicts.md).
 
 A paper's value is an average over its domains, which are fixed, and over seeds, which are sampled. So the
 differences of a seed are averaged first, and the 95% interval is over seeds. A seed with a missing run is
 left out, as an average over fewer domains is another quantity. One seed has no interval.
 
-For two rows of one experiment, the spread is pooled over all rows that have these runs
-(fedshift.analysis.verdicts.residual). Otherwise it is the spread of the differences themselves. That is the
-case for sums, for rows of two experiments, and for metrics other than accuracies.
+For accuracies of two rows of one experiment, the spread is pooled over all rows that have these runs
+(fedshift.analysis.verdicts.residual). Otherwise it is the spread of the differences themselves.
 
-A comparison is "as published" if the interval is on the side of 0 on which the paper has it, "against" if it
-is on the other side, otherwise "open". If the paper gives no numbers, its statement is taken as it is.
-
-For "~" (equal) and ">=" (not worse), the bound is the margin instead of 0. The margin is the one of the paper
-and data set in reference/published.yaml, a tenth of the published value for costs, or the one that the
-experiment declares.
-
-A comparison with "the best of several" must hold for each of them. Where one is enough, the interval of each
-is at level 5% divided by their number (Bonferroni).
-
-Rounds up to a value: a finished run that never reaches it counts as if it did one round after the longest run
-of its experiment. That is worse than any run that reaches it; two such runs are equal.
+A comparison is "as published" if the interval is on the side of 0 (for "~" and ">=": of the margin) on which
+the paper has it, "against" if it is on the other side, otherwise "open". With "the best of several", it must
+hold for each. Where one is enough, the interval of each is at level 5% divided by their number (Bonferroni).
 """
 
 from __future__ import annotations
@@ -27,8 +17,9 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from statistics import fmean
 
 import pandas as pd
@@ -149,9 +140,9 @@ def verdicts(workspace: Workspace, collected: Collected) -> list[Verdict]:
     Raises FedshiftError for a declared claim that is not in the list, or whose methods the experiment does
     not train.
     """
+    home, values = collected.experiment.name, Values(workspace, collected)
     tested = comparisons(workspace, collected.experiment)
-    values = values_of(workspace, collected, [cell for comparison in tested for cell in comparison.cells])
-    return [_verdict(workspace, collected.experiment.name, values, comparison) for comparison in tested]
+    return [_verdict(workspace, home, values, comparison) for comparison in tested]
 
 
 def _verdict(workspace: Workspace, home: str, values: Values, comparison: Comparison) -> Verdict:
@@ -279,53 +270,52 @@ def _shared_spread(values: Values, pair: tuple[Sum[Compared], Sum[Compared]], pa
 
 def _has_whole_seed(terms: Terms) -> bool:
     """Whether a side has a seed with all its runs."""
-    if any(frame[VALUE].isna().all() for _, frame in terms):  # most often: nothing was trained
-        return False
     pairs = paired(terms)
     return bool(pairs["difference"].notna().groupby(pairs["seed"]).all().any())
 
 
-@dataclass(frozen=True)
 class Values:
-    """The values of experiments that comparisons use.
+    """The values of this and other collected experiments that comparisons use; each is read once."""
 
-    `frames`: (experiment, rounds) -> one row per planned run, NaN where it is missing.
-    `axes`: experiment -> its axes.
-    """
-
-    frames: dict[tuple[str, str], pd.DataFrame]
-    axes: dict[str, list[str]]
+    def __init__(self, workspace: Workspace, collected: Collected) -> None:
+        self.workspace = workspace
+        self.collected: dict[str, Collected | None] = {collected.experiment.name: collected}
+        self.frames: dict[tuple[str, str, str], pd.DataFrame] = {}  # by experiment, metric and rounds
 
     def of(self, cell: Compared, where: str, every_row: bool = False) -> pd.DataFrame:
         """VALUE and LATE of a cell's runs, with their axes; no rows if its experiment was not collected.
 
-        LATE marks a run that never reaches the value of the metric. It counts as if it did one round after
-        the longest run. Without an axis of seeds, `seed` is 0.
+        VALUE is NaN for a missing run. LATE marks a run that never reaches the value of the metric. It counts
+        as if it did one round after the longest run. Without an axis of seeds, `seed` is 0.
 
         `every_row`: all rows of the experiment, with the column `method`.
 
         Raises FedshiftError at `where` for an axis that the experiment does not have.
         """
-        if cell.experiment not in self.axes:
+        name = cell.experiment
+        if name not in self.collected:
+            self.collected[name] = read(self.workspace, name) if is_there(self.workspace, name) else None
+        if (collected := self.collected[name]) is None:
             return pd.DataFrame({"seed": [], VALUE: [], LATE: []})
-        axes, frame = self.axes[cell.experiment], self.frames[cell.experiment, cell.rounds]
+        axes, key = collected.keys[1:], (name, cell.metric, cell.rounds)
+        if key not in self.frames:
+            of = _selected if cell.rounds == SELECTED else _over_rounds
+            self.frames[key] = of(self.workspace, collected, cell.metric, cell.rounds)
+        frame = self.frames[key]
         if cell.range or cell.peak:
             frame = _over_rows(frame, axes, cell)
         elif not every_row:
             frame = frame[frame["method"] == cell.row]
             own = column(cell.metric)
-            _, number, name = recorded_of(own.name) if own.kind == "recorded" else ("", "", "")
-            if (
-                number == "of" and "target" in frame
-            ):  # of one client: only runs in which its domain is not held out
-                frame = frame[frame["target"] != name]
+            _, number, domain = recorded_of(own.name) if own.kind == "recorded" else ("", "", "")
+            if number == "of" and "target" in frame:  # of one client: its domain must not be held out
+                frame = frame[frame["target"] != domain]
         for axis, value in cell.where.items():
             if axis not in axes:
                 raise unknown(f"{where}.where", "axis", axis, axes)
             frame = frame[frame[axis] == value]
         runs = frame[["method", *axes] if every_row else axes].fillna(NONE)
-        late = frame.get(f"{LATE}: {cell.metric}", False)
-        runs = runs.assign(**{VALUE: frame[cell.metric], LATE: late})
+        runs = runs.assign(**{VALUE: frame[VALUE], LATE: frame.get(LATE, False)})
         return runs if "seed" in axes else runs.assign(seed=0)
 
 
@@ -345,67 +335,39 @@ def _over_rows(frame: pd.DataFrame, axes: list[str], cell: Compared) -> pd.DataF
     order = [cell.row, *cell.range, *cell.peak]
     rows = frame[frame["method"].isin(order)]
     rows = rows.sort_values("method", key=lambda method: method.map(order.index), kind="stable")
-    groups = rows.groupby(axes, dropna=False)[cell.metric]
+    groups = rows.groupby(axes, dropna=False)[VALUE]
     said = groups.agg(peak if cell.peak else extent)
     return said.where(groups.size() == len(order)).reset_index()
 
 
-def values_of(workspace: Workspace, collected: Collected, cells: Iterable[Compared]) -> Values:
-    """The values of these cells in this and other collected experiments; each experiment is read once."""
-    wanted: dict[str, dict[str, dict[str, None]]] = {}
-    for cell in cells:
-        wanted.setdefault(cell.experiment, {}).setdefault(cell.rounds, {})[cell.metric] = None
-    values = Values({}, {})
-    for name, by_rounds in wanted.items():
-        own = name == collected.experiment.name
-        if not own and not is_there(workspace, name):
-            continue
-        of = collected if own else read(workspace, name)
-        values.axes[name] = of.keys[1:]
-        for rounds, metrics in by_rounds.items():
-            if rounds == SELECTED:
-                values.frames[name, rounds] = _selected(workspace, of, [*metrics])
-            else:
-                values.frames[name, rounds] = _over_rounds(workspace, of, [*metrics], rounds)
-    return values
-
-
-def _selected(workspace: Workspace, collected: Collected, metrics: list[str]) -> pd.DataFrame:
+def _selected(workspace: Workspace, collected: Collected, metric: str, _: str) -> pd.DataFrame:
     """Every planned run as in tables, with LATE for runs that never reach a value.
 
-    Relative metrics are relative to the same row as in the table that has them.
+    A relative metric is relative to the same row as in the table that has it.
     """
-    rule, tables = collected.protocol.select, collected.experiment.tables.values()
-    against = {metric: table.against for table in tables for metric in table.metrics}
-    frame = collected.runs[collected.keys].copy()
-    for base in dict.fromkeys(against.get(metric, "") for metric in metrics):
-        names = [metric for metric in metrics if against.get(metric, "") == base]
-        table = Table(metrics=names, against=base)
-        frame[names] = of_runs(workspace, collected, rule, table, late=True)[names]
-        if reached := [metric for metric in names if column(metric).kind in REACHED]:
-            shown = of_runs(workspace, collected, rule, Table(metrics=reached, against=base))
-            for metric in reached:
-                frame[f"{LATE}: {metric}"] = frame[metric].notna() & shown[metric].isna()
-    return frame
+    against = {name: of.against for of in collected.experiment.tables.values() for name in of.metrics}
+    table = Table(metrics=[metric], against=against.get(metric, ""))
+    values = partial(of_runs, workspace, collected, collected.protocol.select, table)
+    value = values(late=True)[metric]
+    late = value.notna() & values()[metric].isna() if column(metric).kind in REACHED else False
+    return collected.runs[collected.keys].assign(**{VALUE: value, LATE: late})
 
 
-def _over_rounds(workspace: Workspace, collected: Collected, metrics: list[str], rounds: str) -> pd.DataFrame:
-    """Every planned run, with its values over rounds. `rounds`: as in fedshift.experiments.schema.Claim."""
+def _over_rounds(workspace: Workspace, collected: Collected, metric: str, rounds: str) -> pd.DataFrame:
+    """Every planned run, with its value over rounds. `rounds`: as in fedshift.experiments.schema.Claim."""
 
     def fluctuation(curve: pd.Series[float]) -> float:
         """The standard deviation (divided by n) of the steps of a curve; NaN for fewer than two steps."""
         return float(curve.diff().std(ddof=0)) if len(curve) > 2 else math.nan
 
-    own = {metric: column(metric) for metric in metrics}
-    frame = curves(collected, [metric for metric, one in own.items() if one.kind == "quantity"])
-    for metric, one in own.items():
-        if one.kind == "recorded":
-            numbers = recorded_by_round(workspace, collected, one.name).rename(columns={VALUE: metric})
-            frame = frame.merge(numbers, on=[*collected.keys, "round"], how="outer")
+    own = column(metric)
+    if own.kind == "recorded":
+        frame = recorded_by_round(workspace, collected, own.name)
+    else:
+        frame = curves(collected, [metric]).rename(columns={metric: VALUE})
     if at := re.fullmatch(r"round (\d+)", rounds):
         chosen = frame[frame["round"] == int(at[1])]
     else:
-        curve = frame.sort_values("round").groupby(collected.keys, dropna=False)[metrics]
+        curve = frame.sort_values("round").groupby(collected.keys, dropna=False)[VALUE]
         chosen = (curve.mean() if rounds == "mean" else curve.agg(fluctuation)).reset_index()
-    values = chosen[[*collected.keys, *metrics]]
-    return collected.runs[collected.keys].merge(values, on=collected.keys, how="left")
+    return collected.of_each_run(chosen[[*collected.keys, VALUE]])

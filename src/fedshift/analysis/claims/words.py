@@ -1,16 +1,12 @@
 """Comparisons and sentences in words: claims.csv, lines of pages, and footnotes."""
 
-import functools
 import math
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
 
 import pandas as pd
 
 from fedshift.analysis.claims.judge import Difference, Verdict
 from fedshift.analysis.verdicts import OUTCOMES
-from fedshift.common.files import read_rows
 from fedshift.storage.workspace import Workspace
 
 RULE = (
@@ -92,49 +88,31 @@ def footnotes(verdicts: Sequence[Verdict]) -> list[str]:
     return [RULE, f"{why}: {'; '.join(named)}."]
 
 
-class Sentence(NamedTuple):
-    """A row of reference/claims_groups.csv: a paper's statement on many comparisons at once.
+def sentences(workspace: Workspace, outcomes: Mapping[str, str]) -> pd.DataFrame:
+    """The rows of reference/claims_groups.csv that contain these comparisons (id -> outcome).
+
+    Such a row is a paper's statement on many comparisons at once. Added columns:
 
     `said`: how many comparisons the paper makes the statement for, "all 6", "most of 4".
-    `counts`: how many comparisons have each of OUTCOMES here.
+    A column for each of OUTCOMES: how many comparisons have it here.
     `others`: comparisons that are not tested here, or not on the paper's experiment.
     """
-
-    claim: str
-    paper: str
-    items: str
-    said: str
-    comparisons: int
-    text: str
-    counts: dict[str, int]
-    others: int
-
-
-def sentences(workspace: Workspace, outcomes: Mapping[str, str]) -> list[Sentence]:
-    """The sentences that contain these comparisons (id -> outcome), in the order of the reference."""
-    members: dict[str, Counter[str]] = {}
-    for claim, word in outcomes.items():
-        members.setdefault(claim.rpartition(".")[0], Counter())[word] += 1
-    found = []
-    for name, row in listed(workspace).items():
-        if name in members:
-            n, counts = int(row["comparisons"]), {str(word): members[name][word] for word in OUTCOMES}
-            said = f"{row['quantifier']} {'' if row['quantifier'] == 'all' else 'of '}{n}"
-            others = n - sum(counts.values())
-            found.append(Sentence(name, row["paper"], row["items"], said, n, row["text"], counts, others))
-    return found
+    groups = [claim.rpartition(".")[0] for claim in outcomes]
+    counts = pd.crosstab(
+        pd.Series(groups, name="claim", dtype=str), pd.Series([*outcomes.values()], dtype=str)
+    )
+    counts = counts.reindex(columns=[*OUTCOMES], fill_value=0)
+    rows = pd.read_csv(workspace.reference / "claims_groups.csv").merge(counts, on="claim")
+    of = rows["quantifier"].map(lambda word: "" if word == "all" else "of ")
+    rows["said"] = rows["quantifier"] + " " + of + rows["comparisons"].astype(str)
+    return rows.assign(others=rows["comparisons"] - rows[[*OUTCOMES]].sum(axis=1))
 
 
 def sentence_lines(workspace: Workspace, verdicts: Sequence[Verdict]) -> list[tuple[str, ...]]:
     """One line of text per sentence of which an experiment tests a comparison, for pages."""
     found = sentences(workspace, {verdict.claim: verdict.verdict for verdict in verdicts})
-    return [(one.claim, one.said, *map(str, one.counts.values()), str(one.others), one.text) for one in found]
-
-
-@functools.cache
-def listed(workspace: Workspace) -> dict[str, dict[str, str]]:
-    """Sentence -> its row of reference/claims_groups.csv, in the order of the file."""
-    return {row["claim"]: row for row in read_rows(workspace.reference / "claims_groups.csv")}
+    shown = found[["claim", "said", *OUTCOMES, "others", "text"]].astype(str)
+    return [*shown.itertuples(index=False, name=None)]
 
 
 def in_words(difference: Difference) -> str:

@@ -1,7 +1,4 @@
-"""Figure: the base class of figures, the plot that it returns, and queries that several figures share.
-
-The queries are means over seeds, headings, notes and names of axes.
-"""
+"""Figure: the base class of figures, the plot that it returns, and queries that several figures share."""
 
 from __future__ import annotations
 
@@ -73,12 +70,7 @@ AxisValue = Annotated[
 
 
 class Look(NamedTuple):
-    """The look of a label in a figure.
-
-    `colour`: "#rrggbb".
-    `marker`: matplotlib's.
-    `place`: determines the hatch, and the positions of markers on a line.
-    """
+    """The look of a label; `place` determines the hatch, and the positions of markers on a line."""
 
     colour: str
     marker: str
@@ -90,12 +82,10 @@ class Axis:
     """An axis of a plot. Values that are text are names, placed side by side in the order of `names`.
 
     `label`: the quantity and its unit.
-    `scale`: linear or log.
     `names`: all names in order; by default those of the panel, in order of appearance.
     `ticks`: the numbers to mark, if they are few.
     `limits`: first and last number; values beyond are cut there, with an arrow.
     `whole`: ticks at whole numbers only.
-    `from_zero`: the axis begins at 0.
     """
 
     label: str = ""
@@ -173,18 +163,17 @@ class Plot:
         A variant takes the look of its method ("fedavg-uniform"), any other label one derived from its name.
         If that is taken, it is the next one whose colour is free.
         """
-        own = [label for label in self.labels if label not in self.colours]
+        own = [label for label in self.labels if label not in self.colours and label not in BOUNDS]
         places = {label: METHODS.index(label) for label in own if label in METHODS}
         looks = {}
         for label in self.labels:
             method, number = label.partition("-")[0], hashlib.sha256(label.encode()).digest()[0]
-            first = METHODS.index(method) if method in METHODS else number % len(PALETTE)
-            if label in own and label not in BOUNDS:
-                places.setdefault(label, _free(first, {*places.values()}))
-            place = places.get(label, first)
-            fixed = PALETTE[place % len(PALETTE)], MARKERS[place % len(MARKERS)]
-            colour, marker = BOUNDS.get(label, fixed)
-            looks[label] = Look(self.colours.get(label, colour), marker, place)
+            place = METHODS.index(method) if method in METHODS else number % len(PALETTE)
+            if label in own:
+                place = places.setdefault(label, _free(place, {*places.values()}))
+            colour, marker = PALETTE[place % len(PALETTE)], MARKERS[place % len(MARKERS)]
+            colour, marker = BOUNDS.get(label, (self.colours.get(label, colour), marker))
+            looks[label] = Look(colour, marker, place)
         return looks
 
     @property
@@ -202,7 +191,7 @@ class Plot:
 
 
 def _free(first: int, taken: set[int]) -> int:
-    """The first place from `first` on with a free colour, or, if there is none, a free colour and marker."""
+    """The first place from `first` on with a free colour, otherwise with a free colour and marker."""
     colours = {place % len(PALETTE) for place in taken}
     places = range(first, first + len(PALETTE) * len(MARKERS))
     new = (place for place in places if place % len(PALETTE) not in colours)
@@ -237,10 +226,7 @@ class Figure:
         self.params = params
 
     def check(self, experiment: Experiment, axes: Axes, where: str) -> None:
-        """Check the parameters against an experiment, when it is planned and before anything is trained.
-
-        This base method checks those of the types Metric, Row, Rows, Trained, TrainedRows, AxisName and
-        AxisValue.
+        """Check the parameters of the types Metric .. AxisValue against an experiment that is being planned.
 
         Raises FedshiftError at `where` for a parameter that the experiment cannot serve.
         """
@@ -252,12 +238,7 @@ class Figure:
                         check(text, f"{where}.{name}", experiment, axes)
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
-        """The plot of the collected results.
-
-        `workspace`: for published numbers.
-
-        Raises FedshiftError where there is nothing to plot.
-        """
+        """The plot of the collected results. Raises FedshiftError where there is nothing to plot."""
         raise NotImplementedError
 
 
@@ -346,8 +327,11 @@ def marks(frame: pd.DataFrame, ddof: int, style: str) -> pd.DataFrame:
 
 def in_order(frame: pd.DataFrame, **orders: Sequence[Any]) -> pd.DataFrame:
     """Sort by columns whose values have an order, the first column first; other rows stay in order."""
-    places = {column: {value: place for place, value in enumerate(order)} for column, order in orders.items()}
-    return frame.sort_values([*orders], key=lambda own: own.map(places[str(own.name)]), kind="stable")
+
+    def places(column: pd.Series[Any]) -> pd.Series[Any]:
+        return column.map({value: place for place, value in enumerate(orders[str(column.name)])})
+
+    return frame.sort_values([*orders], key=places, kind="stable")
 
 
 def with_seed(frame: pd.DataFrame) -> pd.DataFrame:
@@ -424,17 +408,16 @@ def of_methods(
     """Values that methods recorded of each client by round, under one of `names`, as y.
 
     The other columns are seed, row, panel and, as label, the domains of the client. Also returns the orders
-    of row, panel and label. See fedshift.analysis.clients.of_clients.
+    of row, panel and label.
 
     Raises FedshiftError if no finished run recorded any.
     """
-    parts = [of_clients(workspace, collected, name) for name in names]
-    frame = pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
-    if frame.empty:
+    parts = [part for name in names if len(part := of_clients(workspace, collected, name))]
+    if not parts:
         what = f"no finished run here recorded '{' or '.join(names)}'"
         fix = "Plot a method that does (`fedshift list methods`), trained here."
         raise FedshiftError(collected.path, what, fix)
-    frame = with_seed(frame).rename(columns={DOMAINS: "label", "value": "y"})
+    frame = with_seed(pd.concat(parts, ignore_index=True)).rename(columns={DOMAINS: "label", "value": "y"})
     frame["row"], rows = headings(collected, frame, methods=True)
     frame["panel"], titles = panels(collected, frame)
     labels = [*frame.sort_values("client", kind="stable")["label"].unique()]
@@ -459,10 +442,7 @@ class OfRuns(Figure):
     Params: ClassVar[type] = At
 
     def shown(self, frame: pd.DataFrame, collected: Collected) -> tuple[pd.DataFrame, str]:
-        """The rows of `frame` at one value of each axis, and these values in words.
-
-        On each axis it is the value in `at`, otherwise the first one that has rows.
-        """
+        """The rows of `frame` at one value of each axis (in `at`, or the first with rows); these in words."""
         words = []
         for axis, values in collected.order.items():
             present = [value for value in values if (frame[axis] == value).any()]

@@ -37,7 +37,6 @@ class Claims(Figure):
             raise FedshiftError(where, what, "Leave it out, or say `claims`.")
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
-        """Plot every claim that has runs; all claims if none has."""
         every = [(one, gap) for one in verdicts(workspace, collected) for gap in one.differences]
         lines = [line for line in every if line[1].seeds] or every
         first = {verdict.claim: place for place, (verdict, _) in reversed([*enumerate(lines)])}
@@ -78,8 +77,7 @@ def _name(verdict: Verdict, difference: Difference, begins: bool) -> str:
 def _rows(verdict: Verdict, difference: Difference, name: str) -> list[tuple[Any, ...]]:
     """The marks of one line, with the columns COLUMNS; x is NaN for an absent mark.
 
-    For a claim on several methods, the published difference is from the best of them. It belongs to no single
-    line and is left out.
+    A published difference from the best of several methods belongs to no single line and is left out.
     """
     label, alone = verdict.verdict, difference.seeds == 1
     rings = [*(difference.pairs.values() if alone else difference.by_seed)]

@@ -108,10 +108,7 @@ class Curves(Figure):
 
 
 def _average(collected: Collected, frame: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
-    """Curves of the mean over the held-out domains of a row of panels, if it has several.
-
-    It is defined at those x and seeds that all of these domains have.
-    """
+    """Curves of the mean over several held-out domains of a row of panels, at x and seeds that all have."""
     runs = collected.runs[collected.runs["target"].isin({*frame["target"]} - {NONE})]
     planned = runs["target"].groupby(base.headings(collected, runs)[0]).nunique()
     by = [key for key in dict.fromkeys([*collected.keys, "row", "x", "seed"]) if key != "target"]

@@ -44,12 +44,10 @@ class Differences(Figure):
         """Also check that there is an axis of held-out domains."""
         super().check(experiment, axes, where)
         if "target" not in axes:
-            raise FedshiftError(
-                where, "plots held-out domains, and 'target' is not an axis", "Add it to `axes`."
-            )
+            what = "plots held-out domains, and 'target' is not an axis"
+            raise FedshiftError(where, what, "Add it to `axes`.")
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
-        """Plot the differences. Raises FedshiftError where no run has its counterpart."""
         frame, panels = self._differences(collected)
         frame = frame.rename(columns={"method": "name", "target": "label"})
         means = frame.groupby(["name", "label"])["y"].mean().groupby("name").mean()
@@ -67,12 +65,11 @@ class Differences(Figure):
         plotted = base.in_order(pd.concat([whole, dots]), panel=panels, label=[MEAN, *domains], name=methods)
 
         thin = f"; thin line: {THIN[kind]}" if dots["low"].notna().any() else ""
-        unit = " (points)" if in_percent(self.params.metric) else ""
+        metric = f" in {self.params.metric}" if self.params.metric != "ood" else ""
         return Plot(
-            f"Differences from {self.params.to}"
-            + (f" in {self.params.metric}" if self.params.metric != "ood" else ""),
+            f"Differences from {self.params.to}{metric}",
             plotted.assign(x=plotted["y"], y=plotted["name"]),
-            Axis(f"{base.in_words(self.params.metric)}\nminus that of {self.params.to}{unit}"),
+            Axis(f"{base.in_words(self.params.metric)}\nminus that of {self.params.to}{self._unit}"),
             Axis(names=methods),
             [*domains, MEAN],
             f"grey: mean over held-out domains{thin}",
@@ -82,15 +79,11 @@ class Differences(Figure):
         )
 
     @property
-    def _metric(self) -> str:
-        """The metric for the title, unless it is `ood`."""
-        return "" if self.params.metric == "ood" else f" in {self.params.metric}"
+    def _unit(self) -> str:
+        return " (points)" if in_percent(self.params.metric) else ""
 
     def _differences(self, collected: Collected) -> tuple[pd.DataFrame, list[str]]:
-        """One row per run that has its counterpart: keys, panel, and the difference as `y`; and all panels.
-
-        Raises FedshiftError if there is none.
-        """
+        """One row per run that has its counterpart: keys, panel, difference as `y`; and all panels."""
         metric = self.params.metric
         frame = base.with_seed(selected(collected, quantities=[metric]))
         frame = frame[frame["target"] != NONE].dropna(subset=[metric])

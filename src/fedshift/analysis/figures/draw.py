@@ -78,9 +78,8 @@ def write(
 ) -> list[Path]:
     """Plot the figures that the experiment lists, as results/figures/<experiment>/<figure>.{svg,pdf,png,csv}.
 
-    Returns their paths. The CSV file has the plotted values (fedshift.analysis.figures.base.table). The same
-    results give the same files. A figure that cannot be plotted from these results is skipped, and `say` is
-    called with the reason.
+    Returns their paths. The same results give the same files. A figure that cannot be plotted from these
+    results is skipped, and `say` is called with the reason.
     """
     experiment, paths = collected.experiment, []
     folder = workspace.figures(experiment.name)
@@ -151,10 +150,9 @@ def draw(plot: Plot, title: str | None) -> Figure:
 
 
 def _grid(plot: Plot) -> list[tuple[tuple[str, str], list[str | None]]]:
-    """Rows of panels: heading and label of the y axis, and the panels by column.
+    """Rows of panels: heading and label of the y axis, and the panels by column, None for missing ones.
 
-    A row whose panels are all in the widest row has its columns, with None for missing panels. Any other row
-    has its own columns.
+    A row whose panels are all in the widest row has its columns. Any other row has its own columns.
     """
     panels = plot.frame.groupby(["row", "y_axis"], sort=False)["panel"].unique()
     rows: Any = {key: [*own] for key, own in panels.items()} or {("", plot.axes[0].label): [""]}
@@ -176,9 +174,8 @@ def _picture(axes: Axes, pixels: Any) -> None:
     axes.grid(visible=False)
 
 
-def _heat(axes: Axes, plot: Plot, place: tuple[str, str, str]) -> None:
+def _heat(axes: Axes, plot: Plot, frame: pd.DataFrame) -> None:
     """Cells of all labels, coloured by value, up to the 95% quantile of absolute values of the whole plot."""
-    frame = plot.frame[(plot.frame[["row", "y_axis", "panel"]] == [*place]).all(axis=1)]
     columns = [*dict.fromkeys(frame["x"])]
     wide = frame.pivot(index="label", columns="x", values="y")
     cells = wide.reindex(index=[*plot.labels], columns=columns).to_numpy(float)
@@ -199,9 +196,9 @@ def _panel(axes: Axes, plot: Plot, place: tuple[str, str, str], y: Axis) -> None
     """Set up both axes of the panel at a place (row, label of the y axis, panel), then plot its series."""
     if place in plot.pictures:
         return _picture(axes, plot.pictures[place])
-    if plot.heat:
-        return _heat(axes, plot, place)
     frame = plot.frame[(plot.frame[["row", "y_axis", "panel"]] == [*place]).all(axis=1)].copy()
+    if plot.heat:
+        return _heat(axes, plot, frame)
     names = {}
     for name, axis in (("x", plot.x), ("y", y)):
         names[name] = [*(axis.names or frame.loc[is_text(frame[name]), name].unique())]
@@ -236,12 +233,7 @@ def _side_by_side(frame: pd.DataFrame, name: str, labels: Sequence[str]) -> None
 
 
 def _series(
-    axes: Axes,
-    plot: Plot,
-    series: pd.DataFrame,
-    look: Look,
-    names: Mapping[str, Sequence[str]],
-    width: float,
+    axes: Axes, plot: Plot, series: pd.DataFrame, look: Look, names: Mapping[str, Sequence[str]], width: float
 ) -> None:
     """Plot the values of one label, mark and style with their intervals; `width`: of bars."""
     style, label = series[["style", "label"]].iloc[0]
@@ -272,8 +264,8 @@ def _series(
     if style in ("line", "marked") and not names["x"]:
         axes.fill_between(xs, low, high, color=look.colour, alpha=0.13, linewidth=0)
         return
-    line: Any = {"linewidth": INTERVALS.get(style, 2.2), "color": DARK if style == "bar" else look.colour}
-    line["zorder"] = 3 if style == "bar" else 1.9
+    colour, order = (DARK, 3) if style == "bar" else (look.colour, 1.9)
+    line: Any = {"linewidth": INTERVALS.get(style, 2.2), "color": colour, "zorder": order}
     if not names["y"]:
         axes.vlines(xs, low, high, **line)
         return
@@ -285,17 +277,13 @@ def _series(
 
 
 def _axis(axes: Any, name: str, axis: Axis, names: Sequence[str], width: float) -> None:
-    """Set scale, limits, ticks and names of an axis; names have no grid lines.
-
-    `width`: of the panel, in inches.
-    """
+    """Set scale, limits, ticks and names of an axis of a panel of this width, in inches."""
     drawn = axes.xaxis if name == "x" else axes.yaxis
     if axes.name == "polar":
         _polar_axis(axes, name, axis, names)
     elif names:
-        last = len(names) - 1
         axes.grid(axis=name, visible=False)
-        axes.set(**{f"{name}lim": (-0.5, last + 0.5) if name == "x" else (last + 0.6, -0.6)})
+        axes.set(**{f"{name}lim": (-0.5, len(names) - 0.5) if name == "x" else (len(names) - 0.4, -0.6)})
         texts = names if name == "x" else [textwrap.fill(text, NAME_LETTERS) for text in names]
         letters = sum(max(map(len, text.split("\n"))) + 1 for text in texts)
         turned: Any = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
@@ -332,10 +320,7 @@ def _polar_axis(axes: Any, name: str, axis: Axis, names: Sequence[str]) -> None:
 
 
 def _legends(figure: Figure, grid: Any, plot: Plot) -> None:
-    """Add a legend to the right of all panels, with each label once.
-
-    Rows without a common label (a map by class, and by domain) have one legend each.
-    """
+    """Add a legend with each label once right of all panels, or of each row if no two rows share one."""
     rows = []
     for line in grid:
         found = [pair for axes in line for pair in zip(*axes.get_legend_handles_labels(), strict=True)]

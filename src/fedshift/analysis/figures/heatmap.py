@@ -6,7 +6,6 @@ from fedshift.analysis.collected import Collected
 from fedshift.analysis.figures import base
 from fedshift.analysis.figures.base import Axis, Plot
 from fedshift.analysis.figures.differences import Differences
-from fedshift.analysis.page import in_percent
 from fedshift.storage.workspace import Workspace
 
 LINE, COLUMN = 0.21, 0.62  # inches: height of a method, width of a domain
@@ -22,21 +21,18 @@ class Heatmap(Differences):
     name = "heatmap"
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
-        """Plot the differences. Raises FedshiftError where no run has its counterpart."""
         frame, panels = self._differences(collected)
         cells = frame.groupby(["panel", "method", "target"], sort=False)["y"].mean().reset_index()
-        whole = cells.groupby("panel")["target"].transform("nunique")
-        each = cells.assign(domains=whole).groupby(["panel", "method"], sort=False)
-        means = each.agg(y=("y", "mean"), own=("y", "size"), domains=("domains", "first")).reset_index()
-        means = means[means["own"] == means["domains"]].assign(target="mean")
+        means = cells.groupby(["panel", "method"], sort=False)["y"].agg(y="mean", own="size").reset_index()
+        domains_of = cells.groupby("panel")["target"].nunique()
+        means = means[means["own"] == means["panel"].map(domains_of)].assign(target="mean")
         together = pd.concat([cells, means]).rename(columns={"method": "label", "target": "x"})
         order = cells.groupby("method")["y"].mean().sort_values(ascending=False, kind="stable").index
         domains = [name for name in collected.order["target"] if (together["x"] == name).any()]
         plotted = base.in_order(together, panel=panels, label=[*order], x=[*domains, "mean"])
-        unit = " (points)" if in_percent(self.params.metric) else ""
         columns = max(plotted.groupby("panel")["x"].nunique())
         return Plot(
-            f"{base.in_words(self.params.metric).capitalize()} minus that of {self.params.to}{unit}",
+            f"{base.in_words(self.params.metric).capitalize()} minus that of {self.params.to}{self._unit}",
             plotted[["panel", "label", "x", "y"]],
             Axis(),
             Axis(),

@@ -33,7 +33,6 @@ class Ranks(Figure):
     Params = Params
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
-        """Plot the ranking over all blocks of the experiment that have all their seeds."""
         result = ranking([collected], self.params.metric, self.params.against)
         methods = [*result.table["method"]]
         apart = result.table["method"].isin([*result.better, *result.worse])

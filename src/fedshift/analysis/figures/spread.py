@@ -16,10 +16,6 @@ class LayerSpread(Figure):
     evaluations = ("spread",)
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
-        """Plot the spread.
-
-        Raises FedshiftError where no run was evaluated, or where networks differ in kind.
-        """
         frame = results_of(workspace, collected, "spread")
         methods = rows_of(frame, collected)
         if (frame.groupby("place")["layer"].nunique() > 1).any():

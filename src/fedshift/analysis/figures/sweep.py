@@ -84,7 +84,7 @@ class Sweep(Figure):
         level = frame["row"].isin(given.levels)
         frame["label"] = frame[given.lines].astype(object).where(~level, frame["row"])
         frame["x"], x = self._axis(frame[given.x], orders[given.x])
-        places: Sequence[Any] = x.names or x.ticks or ()
+        places = x.names or x.ticks or ()
         shown = {"method", "seed", given.x, given.lines, given.panels}
         averaged = [axis for axis in collected.keys if axis not in shown]
         if "target" in averaged:  # a mean over held-out domains excludes runs without one
@@ -123,11 +123,7 @@ class Sweep(Figure):
         return bool(self.params.x.startswith(base.SETTING))
 
     def _runs(self, collected: Collected) -> tuple[pd.DataFrame, dict[str, Sequence[Any]]]:
-        """The planned runs to plot, and the orders of methods, axes and x.
-
-        The columns are the keys, the metrics (NaN where a run is missing), the row of each run, and the value
-        along x.
-        """
+        """The planned runs with keys, metrics (NaN if missing), row and x; orders of methods, axes and x."""
         given = self.params
         chosen = selected(collected, quantities=given.metrics)
         frame = collected.runs[[*collected.keys, "spec"]].merge(chosen, on=collected.keys, how="left")
