@@ -117,14 +117,12 @@ def _text(interval: Interval) -> str:
 
 def table(judged: Sequence[Judged]) -> pd.DataFrame:
     """A row for each verdict; difference, low, high and margin are in percentage points."""
+    declared = ("left", "relation", "right", "metric")
     return pd.DataFrame(
         {
             "hypothesis": one.name,
             "dataset": one.dataset,
-            "left": one.hypothesis.left,
-            "relation": one.hypothesis.relation,
-            "right": one.hypothesis.right,
-            "metric": one.hypothesis.metric,
+            **{name: getattr(one.hypothesis, name) for name in declared},
             "margin": one.hypothesis.margin.get(one.dataset, math.nan),
             "level": one.hypothesis.level,
             **one.interval._asdict(),

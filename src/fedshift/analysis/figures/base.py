@@ -212,8 +212,7 @@ class Figure:
     """A figure of an experiment's results: a query. It uses no random numbers and writes no files.
 
     `name`: its name in experiments and in file names.
-    `evaluations`: those whose results it plots (fedshift.evaluations). The experiment must request each of
-        them; fedshift.analysis.evaluated.results_of reads them.
+    `evaluations`: those that the experiment must request; fedshift.analysis.evaluated.results_of reads them.
     `Params`: a frozen dataclass of its parameters, with defaults; `self.params` in an instance.
     """
 
@@ -282,13 +281,11 @@ def over_seeds(frame: pd.DataFrame, ddof: int, along: str = "x") -> pd.DataFrame
     """Means of y over seeds, with intervals.
 
     `frame`: columns seed, y (numbers) and others that identify the values: x, label, panel.
-    `ddof`: of the standard deviation, the protocol's.
     `along`: the column along which values form one line.
 
     Returns the other columns, y, `low`, `high` and `kind`. `kind` is the same for all values of a line: "std"
-    if one of them has three seeds, "range" if one has two, otherwise "alone". `low` and `high` are one
-    standard deviation on each side, or the lower and higher of two seeds. They are NaN where a value has
-    fewer seeds.
+    (one standard deviation on each side) if one of them has three seeds, "range" (the lower and higher) if
+    one has two, otherwise "alone". `low` and `high` are NaN where a value has fewer seeds.
     """
     by = [name for name in frame if name not in ("seed", "y")]
     groups = frame.dropna(subset="y").groupby(by, sort=False, dropna=False)["y"]
@@ -305,10 +302,9 @@ def over_seeds(frame: pd.DataFrame, ddof: int, along: str = "x") -> pd.DataFrame
 
 
 def marks(frame: pd.DataFrame, ddof: int, style: str) -> pd.DataFrame:
-    """The plotted values of several seeds: means in `style`, and single seeds where there are two.
+    """Means over seeds in `style`: with one standard deviation on each side, or the seeds where two are most.
 
-    With three or more seeds, the mean has one standard deviation on each side; with two, the single seeds are
-    added. Means come last, except bars, which would hide the seeds and come first.
+    Means come last, except bars, which would hide the seeds and come first.
 
     `frame`: as for `over_seeds`, with label and x; sorted by x if its values are names.
     """
@@ -340,9 +336,7 @@ def with_seed(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def headings(collected: Collected, frame: pd.DataFrame, methods: bool = False) -> tuple[pd.Series, list[str]]:
-    """The place of each row of `frame` on the axes other than target and seed, in words ("pacs, d = 2").
-
-    Also returns all places in the order of the file.
+    """The place of each row on the axes other than target and seed, in words ("pacs, d = 2"); all in order.
 
     `methods`: put the method first, and use only axes on which runs differ.
     """
@@ -496,10 +490,7 @@ def notes(*parts: object) -> str:
 
 
 def note(frame: pd.DataFrame, averaged: Mapping[str, Sequence[Any]] | None = None) -> str:
-    """What surrounds the means of a plot's frame (bands, bars, rings), and what the means are over.
-
-    `averaged`: the axes that are not plotted, with their values.
-    """
+    """What surrounds the means of a plot's frame, and the axes with several values that they are over."""
     averaged = averaged or {}
     over = " and ".join(several(*axis) for axis in averaged.items() if len(axis[1]) > 1)
     alone = [name for name in averaged.get("target", ()) if name != NONE]
