@@ -383,7 +383,6 @@ def _table(block: Grid[Entry]) -> list[list[str]]:
 
 
 def _lines(block: Grid[Entry]) -> str:
-    """A grid as Markdown."""
     lines = _table(block)
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]

@@ -1,6 +1,7 @@
 """Report: tables, figures, partitions, costs and provenance of experiments, in one offline HTML file."""
 
 import base64
+import contextlib
 import json
 import os
 from collections import Counter
@@ -187,20 +188,16 @@ def _curves(collected: Collected) -> pd.DataFrame:
 
 
 def _part(workspace: Workspace, collected: Collected) -> dict[str, Any]:
-    """The page's content for one experiment."""
     experiment, known = collected.experiment, summaries(workspace, collected)
     compared = verdicts(workspace, collected)
     runs = collected.runs if experiment.train else collected.runs[:0]
-    counts = runs["state"].value_counts()
+    states = runs["state"].value_counts().reindex(["finished", "failed", "missing"], fill_value=0)
     file = workspace.root / "experiments" / f"{experiment.name}.yaml"
     tables = judged(workspace, collected) if known or not experiment.train else {}
     part: dict[str, Any] = {
         "experiment": experiment,
         "anchor": experiment.name.replace("/", "-"),
-        "counts": {
-            "runs": len(runs),
-            **{state: int(counts.get(state, 0)) for state in ("finished", "failed", "missing")},
-        },
+        "counts": {"runs": len(runs), **states.to_dict()},
         "axes": [key for key in collected.keys if key != "method"],
         "unfinished": unfinished(collected).to_dict("records") if collected.missing else [],
         "file": f"{file.relative_to(workspace.root)}, sha256 {sha256_file(file)[:16]}",
@@ -212,8 +209,7 @@ def _part(workspace: Workspace, collected: Collected) -> dict[str, Any]:
     if not known and experiment.train:
         return part
     spent = costs(collected, known)
-    sentences = [*_sentences(part["counts"], tables, compared, spent), *_ranked(collected)]
-    part["sentence"] = " ".join(sentences)
+    part["sentence"] = " ".join(_sentences(collected, part["counts"], tables, compared, spent))
     if not known:
         return part
     possible, impossible = plots(workspace, collected)
@@ -231,14 +227,15 @@ def _part(workspace: Workspace, collected: Collected) -> dict[str, Any]:
 
 
 def _sentences(
-    counts: Mapping[str, int],
+    collected: Collected,
+    runs: Mapping[str, int],
     tables: Mapping[str, pd.DataFrame],
     compared: Sequence[Verdict],
     spent: pd.DataFrame,
 ) -> Iterator[str]:
     """The results of an experiment in sentences, before its details."""
-    if counts["runs"]:
-        yield f"{counts['finished']} of {counts['runs']} runs are finished."
+    if runs["runs"]:
+        yield f"{runs['finished']} of {runs['runs']} runs are finished."
     metric, where = ("ood", "On held-out domains") if spent["ood"].notna().any() else ("id", "On test images")
     best = spent.dropna(subset=metric).sort_values(metric, ascending=False, kind="stable").head(LEADING)
     if len(best) > 1:
@@ -246,25 +243,18 @@ def _sentences(
         yield f"{where}, over all of a method's runs: {first}%, then {', '.join(others)}."
     cells = pd.concat([pd.DataFrame({"verdict": [], "rule": [], "uid": []}), *tables.values()])
     cells = cells[cells["verdict"] != ""].drop_duplicates("uid")
-    for what, part in (
-        ("published numbers", cells[cells["rule"] != COUNTED]),
-        ("sizes and layers", cells[cells["rule"] == COUNTED]),
+    counted = cells["rule"] == COUNTED
+    for what, words in (
+        ("published numbers", cells.loc[~counted, "verdict"]),
+        ("sizes and layers", cells.loc[counted, "verdict"]),
+        ("comparisons", [verdict.verdict for verdict in compared]),
     ):
-        words = Counter(part["verdict"])
-        if counted := ", ".join(f"{words[word]} {word}" for word in WORDS if words[word]):
-            yield f"Of {len(part)} {what} {counted}."
-    if outcomes := Counter(verdict.verdict for verdict in compared):
-        counted = ", ".join(f"{outcomes[word]} {word}" for word in OUTCOMES if outcomes[word])
-        yield f"Of {outcomes.total()} comparisons {counted}."
-
-
-def _ranked(collected: Collected) -> list[str]:
-    """The methods that are distinguishable on held-out domains, if enough runs are finished."""
-    try:
-        result = ranking([collected], "ood")
-    except FedshiftError:
-        return []
-    return [result.sentence] if result.seeds > 1 else []
+        counts = Counter(words)
+        if listed := ", ".join(f"{counts[word]} {word}" for word in (*WORDS, *OUTCOMES) if counts[word]):
+            yield f"Of {counts.total()} {what} {listed}."
+    with contextlib.suppress(FedshiftError):  # too few runs are finished to rank methods
+        if (result := ranking([collected], "ood")).seeds > 1:
+            yield result.sentence
 
 
 def _figure(plot: Plot) -> dict[str, Any]:

@@ -161,7 +161,7 @@ def _verdict(workspace: Workspace, home: str, values: Values, comparison: Compar
         lacking = [
             side
             for side, terms in zip(of, (left, right), strict=True)
-            if not gap.seeds and terms and not _has_whole_seed(terms)
+            if not gap.seeds and terms and not estimate(paired(terms), side).seeds
         ]
         differences.append(replace(gap, late=late, lacking=tuple(lacking)))
     said, differs = on_print(workspace, row, comparison), comparison.differs
@@ -266,12 +266,6 @@ def _shared_spread(values: Values, pair: tuple[Sum[Compared], Sum[Compared]], pa
     full = at.dropna(subset=VALUE).groupby(["method", "seed"])[VALUE].agg(["mean", "size"])
     means = full["mean"].where(full["size"] == full["size"].max())
     return residual(means.unstack("seed"))
-
-
-def _has_whole_seed(terms: Terms) -> bool:
-    """Whether a side has a seed with all its runs."""
-    pairs = paired(terms)
-    return bool(pairs["difference"].notna().groupby(pairs["seed"]).all().any())
 
 
 class Values:
