@@ -89,7 +89,6 @@ def test_a_run_without_summary_is_named_and_not_read(project: Project) -> None:
     assert collected.runs["state"].tolist() == ["finished", "finished", "failed", "missing"]
     assert collected.runs["failure"].tolist()[2] == "disk full"
     table = pq.read_table(project.workspace.metrics("toy"))
-    assert json.loads(table.schema.metadata[b"missing"]) == names
     assert 0.9 not in table["value"].to_pylist()
 
 
@@ -131,7 +130,7 @@ SEEDS = 50
 @pytest.fixture
 def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     """Row groups that hold a few runs, so that files have many."""
-    monkeypatch.setattr(module, "ROWS_A_GROUP", 20)
+    monkeypatch.setattr(module, "RUNS_A_GROUP", 4)
 
 
 def many(project: Project, without: tuple[int, ...] = (), statistics: bool = True) -> None:
@@ -256,14 +255,13 @@ def test_damaged_records_are_named_and_those_that_are_cut_off_count_as_missing(p
 COLUMNS = ["round", "client", "name", "index", "value"]
 
 
-def record(directory: Path, scale: float) -> RunDirectory:
+def record(directory: Path, scale: float) -> None:
     """Two rounds of clients 0 and 2 of three: a number each, and a matrix."""
     table = DiagnosticsTable(3)
     for finished in (1, 2):
         table.add(finished, "drift", ("K",), [0, 2], scale * finished * np.array([1.0, 3.0]))
         table.add(finished, "agreement", ("K", "K"), [0, 2], np.array([[1, 0.5], [0.5, 1]]))
     (directory / "diagnostics.parquet").write_bytes(table.pack())
-    return RunDirectory(directory)
 
 
 @pytest.fixture
@@ -279,12 +277,11 @@ def two(project: Project) -> Project:
     return project
 
 
-def test_of_a_run_and_of_an_experiment(two: Project) -> None:
-    run = two.workspace.root / "run"
-    run.mkdir()
-    frame = diagnostics(two.workspace, record(run, 1.0))
-    assert list(frame) == COLUMNS
-    assert frame.values.tolist() == [
+def test_of_all_runs_of_an_experiment(two: Project) -> None:
+    frame = diagnostics(two.workspace, two.name)
+    assert list(frame) == ["method", "seed", *COLUMNS]
+    first = frame[frame["seed"] == 0].drop(columns=["method", "seed"])
+    assert first.values.tolist() == [
         row
         for t in (1, 2)
         for row in (
@@ -292,15 +289,12 @@ def test_of_a_run_and_of_an_experiment(two: Project) -> None:
             [t, 0, "agreement", 0, 1], [t, 0, "agreement", 2, 0.5], [t, 2, "agreement", 0, 0.5], [t, 2, "agreement", 2, 1],
         )
     ]  # fmt: skip
-    drift = frame[frame["name"] == "drift"].reset_index(drop=True)
-    assert diagnostics(two.workspace, RunDirectory(run), "drift").equals(drift)
-    every = diagnostics(two.workspace, two.name, "drift")
-    assert list(every) == ["method", "seed", *COLUMNS]
+    drift = diagnostics(two.workspace, two.name, "drift")
     places = itertools.product((0, 1), (1, 2), (0, 2))
-    assert every.values.tolist() == [
+    assert drift.values.tolist() == [
         ["mine", seed, t, k, "drift", 0, (1 + seed) * t * (1 + k)] for seed, t, k in places
     ]
-    assert len(diagnostics(two.workspace, two.name)) == 3 * len(every)
+    assert len(frame) == 3 * len(drift)
 
 
 def test_without_any_there_is_an_empty_frame_of_what_was_collected(project: Project) -> None:

@@ -160,7 +160,7 @@ def test_lists_and_nulls_are_text(project: Path) -> None:
 
 def test_columns() -> None:
     said = {
-        "ece.pooled": Column("quantity", "ece.pooled"),
+        "loss.pooled": Column("quantity", "loss.pooled"),
         "cost.up": Column("cost", "up"),
         "setting.method.params.lr": Column("setting", "method.params.lr"),
         "layer.block.3": Column("layer", "block.3"),
@@ -176,7 +176,7 @@ def test_columns() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["cost.secnds", "layer.modl.1", "layer.model.0", "rounds_to.ood", "rounds_to.ood=nan", "gain.gain.ood", "odo", "cost"],
+    ["cost.secnds", "layer.modl.1", "layer.model.0", "rounds_to.ood", "rounds_to.ood=nan", "gain.gain.ood", "odo", "cost", "ece.pooled"],
 )  # fmt: skip
 def test_columns_that_mean_nothing_are_refused(text: str) -> None:
     with pytest.raises(FedshiftError) as error:

@@ -17,7 +17,7 @@ from fedshift.federation.batches import participants
 from fedshift.federation.evaluate import BATCH, Scored, at_once, evaluate, evaluated_at_once
 from fedshift.federation.evaluator import Selection
 from fedshift.federation.loop import Federation
-from fedshift.federation.records import BINS, STATISTICS, reported, union
+from fedshift.federation.records import BINS, STATISTICS, reported
 from fedshift.federation.samples import Samples
 from fedshift.testing.toys import finish, method, recorded, small, spec
 
@@ -235,13 +235,3 @@ def test_the_first_and_the_later_of_equal_rounds() -> None:
     assert [selection.best_weights[tie]["row"].item() for tie in ("first", "later")] == [1.0, 3.0]
     selection.consider(4, {0: 10, 1: 20}, {})
     assert selection.round == {"first": 1, "later": 3}
-
-
-def test_a_union_of_sets_counts_each_sample_once() -> None:
-    """Three sets in two groups; a class without a sample has the loss 0, not NaN."""
-    n = np.array([[1, 0, 2], [3, 0, 0], [0, 0, 4]])
-    loss = np.array([[2.0, 0, 1], [4, 0, 0], [0, 0, 5]])
-    with np.errstate(all="raise"):
-        found = union({"n": n, "loss": loss, "correct": n}, (0, 2))
-    assert found["n"].tolist() == found["correct"].tolist() == [[4, 0, 2], [0, 0, 4]]
-    assert found["loss"].tolist() == [[(2 + 3 * 4) / 4, 0, 1], [0, 0, 5]]

@@ -3,12 +3,12 @@
 import contextlib
 import functools
 import json
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -18,7 +18,6 @@ from fedshift.analysis.collected import (
     COLUMNS,
     COSTS,
     OWN,
-    ROWS_A_GROUP,
     RUNS,
     Collected,
     beside,
@@ -30,7 +29,6 @@ from fedshift.archive.store import stand_in
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import atomic_path, canonical_json
 from fedshift.common.parquet import read_parquet
-from fedshift.common.processes import usable_cores
 from fedshift.common.registry import names
 from fedshift.experiments.expand import planned as declared
 from fedshift.experiments.load import load
@@ -42,8 +40,8 @@ from fedshift.spec import Method
 from fedshift.storage.rundir import RunDirectory, State, Summary, rounds_trained
 from fedshift.storage.workspace import TUNING, Workspace
 
-READERS = 4  # maximum of threads; they read up to twice as many runs ahead of the writer
-Source = Callable[[], pa.Table]
+READERS = 4  # threads
+RUNS_A_GROUP = 16  # of a file of records or statistics; readers have one group in memory
 
 
 class Use(NamedTuple):
@@ -132,7 +130,7 @@ def collect(workspace: Workspace, name: str, plan: Path | None = None, *, empty:
     - <experiment>.runs.parquet: one row per run
 
     If a run is not finished here, the archived run is used. A run that is in neither place has a row in the
-    last file and is named in the first two, but has no records. Nor has an adaptation that has not been made.
+    last file alone. So has an adaptation that has not been made.
 
     `plan`: determines the runs of the experiment; by default its file does.
     `empty`: write the files even if no run is finished.
@@ -153,13 +151,9 @@ def collect(workspace: Workspace, name: str, plan: Path | None = None, *, empty:
         raise NothingFinished(name, failed="failed" in states)
     frame = pa.Table.from_pylist(rows, RUNS)
     runs = keys.append_column("digest", frame["digest"]).take(pa.array(finished, pa.int64()))
-    missing = json.dumps([row["run"] for row in rows if row["state"] != "finished"])
-    for file, schema, of in (
-        (path, SCHEMA, _records),
-        (beside(path, "statistics"), STATISTICS, _statistics),
-    ):
-        sources = [functools.partial(of, uses[number]) for number in finished]
-        write(file, schema, runs, sources, {"missing": missing})
+    trained = [uses[number] for number in finished]
+    write(path, SCHEMA, runs, _records, trained)
+    write(beside(path, "statistics"), STATISTICS, runs, _statistics, trained)
     with atomic_path(beside(path, "runs")) as temporary:
         columns = [*keys.column_names, *frame.column_names]
         pq.write_table(pa.table([*keys.columns, *frame.columns], names=columns), temporary)
@@ -247,10 +241,7 @@ def _statistics(use: Use) -> pa.Table:
     if use.adaptation or not file.is_file():
         return STATISTICS.empty_table()
     with _damage_named(file):
-        table = read_parquet(file)
-    if table.column_names != STATISTICS.names:  # of an earlier version: missing columns are null
-        return read_parquet(file, schema=STATISTICS)
-    return table.cast(STATISTICS)
+        return read_parquet(file).select(STATISTICS.names).cast(STATISTICS)
 
 
 @contextlib.contextmanager
@@ -264,36 +255,29 @@ def _damage_named(path: Path) -> Iterator[None]:
 
 
 def write(
-    path: Path, schema: pa.Schema, runs: pa.Table, sources: Iterable[Source], metadata: dict[str, str]
+    path: Path,
+    schema: pa.Schema,
+    runs: pa.Table,
+    read: Callable[[Any], pa.Table],
+    sources: Sequence[Any],
+    metadata: dict[str, str] | None = None,
 ) -> None:
     """Write rows of `schema` of all runs, each after the columns of its run's row of `runs`.
 
+    Each row group has all rows of RUNS_A_GROUP runs, which are read at the same time.
+
     `runs`: one row per run.
-    `sources`: one per run.
+    `read`: returns the rows of a run, given its element of `sources`.
     """
     whole = pa.schema([*runs.schema, *schema], metadata)
-    with atomic_path(path) as temporary, pq.ParquetWriter(temporary, whole, compression="zstd") as writer:
-        waiting: list[pa.Table] = []
-        owners: list[int] = []  # of the rows of `waiting`
-        for place, table in enumerate(_ahead(sources)):
-            waiting.append(table)
-            owners += [place] * len(table)
-            if len(owners) >= ROWS_A_GROUP or place == len(runs) - 1:
-                beside = runs.take(pa.array(owners, pa.int64()))
-                columns = [*beside.columns, *pa.concat_tables(waiting).columns]
-                writer.write_table(pa.table(columns, schema=whole).combine_chunks())
-                waiting.clear()
-                owners.clear()
-
-
-def _ahead(sources: Iterable[Source]) -> Iterator[pa.Table]:
-    """The results of sources, in order; threads read a few of them ahead."""
-    readers = min(READERS, usable_cores())
-    waiting: deque[Future[pa.Table]] = deque()
-    with ThreadPoolExecutor(readers) as pool:
-        for source in sources:
-            waiting.append(pool.submit(source))
-            if len(waiting) > 2 * readers:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+    with (
+        atomic_path(path) as temporary,
+        pq.ParquetWriter(temporary, whole, compression="zstd") as writer,
+        ThreadPoolExecutor(READERS) as pool,
+    ):
+        for first in range(0, len(sources), RUNS_A_GROUP):
+            tables = [*pool.map(read, sources[first : first + RUNS_A_GROUP])]
+            owners = np.repeat(np.arange(first, first + len(tables)), [*map(len, tables)])
+            columns = [*runs.take(pa.array(owners)).columns, *pa.concat_tables(tables).columns]
+            table = pa.table(columns, schema=whole).combine_chunks()
+            writer.write_table(table, row_group_size=max(len(table), 1))

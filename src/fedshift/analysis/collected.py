@@ -50,7 +50,6 @@ RUNS = pa.schema(
         **COSTS,
     }
 )
-ROWS_A_GROUP = 1 << 16
 OWN, ARCHIVE = "own", "archive"  # values of `source`: trained here, or read from the archive
 # Joined to records and statistics (fedshift.analysis.quantities).
 OWN_SPLIT = "own_split"
@@ -184,28 +183,29 @@ def beside(path: Path, kind: str) -> Path:
     return path.with_suffix(f".{kind}.parquet")
 
 
-def diagnostics(workspace: Workspace, of: RunDirectory | str, *names: str) -> pd.DataFrame:
-    """One row for each recorded number: round, client (-1: of no client), name, index, value.
+def diagnostics(workspace: Workspace, name: str, *names: str) -> pd.DataFrame:
+    """One row for each number that the runs of experiment `name` recorded.
 
-    `index` is a number's position in its tensor, without a first axis of clients (DiagnosticsTable.add).
-    There are no rows for runs that are not finished, that were pulled, or whose method records nothing.
+    The columns are the experiment's keys, round, client (-1: of no client), name, index and value. `index` is
+    a number's position in its tensor, without a first axis of clients (DiagnosticsTable.add). There are no
+    rows for runs that are not finished, that were pulled, or whose method records nothing.
 
-    `of`: a run, or the name of a collected experiment, whose keys are then the first columns.
     `names`: only these diagnostics.
 
     Raises FedshiftError for an experiment that was not collected.
     """
-    if isinstance(of, str):
-        collected = read(workspace, of)
-        runs = collected.runs[(collected.runs["state"] == "finished") & collected.runs["adaptation"].isna()]
-        parts = [diagnostics(workspace, workspace.run_at(run), *names) for run in runs["run"]]
-        keys = runs[collected.keys].iloc[np.repeat(range(len(parts)), [*map(len, parts)])]
-        rows = pd.concat([pd.DataFrame(DIAGNOSTICS.empty_table().to_pandas()), *parts], ignore_index=True)
-        return pd.concat([keys.reset_index(drop=True), rows], axis=1)
-    if not of.diagnostics.is_file():
-        return pd.DataFrame(DIAGNOSTICS.empty_table().to_pandas())
+    collected = read(workspace, name)
+    runs = collected.runs[(collected.runs["state"] == "finished") & collected.runs["adaptation"].isna()]
     filters = [("name", "in", names)] if names else None
-    return pd.DataFrame(read_parquet(of.diagnostics, schema=DIAGNOSTICS, filters=filters).to_pandas())
+    files = [workspace.run_at(run).diagnostics for run in runs["run"]]
+    nothing = DIAGNOSTICS.empty_table()
+    tables = [
+        read_parquet(file, schema=DIAGNOSTICS, filters=filters) if file.is_file() else nothing
+        for file in files
+    ]
+    keys = runs[collected.keys].iloc[np.repeat(range(len(tables)), [*map(len, tables)])]
+    rows = pa.concat_tables([nothing, *tables]).to_pandas()
+    return pd.concat([keys.reset_index(drop=True), rows], axis=1)
 
 
 def timed_records(run: RunDirectory, columns: list[str] | None = None) -> pa.Table:
@@ -225,13 +225,8 @@ def not_finite(path: Path, keys: list[str]) -> list[tuple[dict[str, Any], int]]:
 
     Reads the files that `write` wrote.
     """
-    parts = []
-    with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(columns=[*keys, "round", "value"]):
-            parts.append(
-                batch.filter(pc.invert(pc.fill_null(pc.is_finite(batch["value"]), False))).to_pandas()
-            )
-    first = pd.concat(parts).groupby(keys, sort=False, dropna=False)["round"].min().reset_index()
+    table = read_parquet(path, [*keys, "round"], filters=~pc.is_finite(pc.field("value")))
+    first = table.to_pandas().groupby(keys, sort=False, dropna=False)["round"].min().reset_index()
     return [(row, row.pop("round")) for row in first.to_dict("records")]
 
 
@@ -249,26 +244,17 @@ def by_run(path: Path) -> Iterator[tuple[dict[str, Any], pa.Table]]:
 
 
 def whole_runs(
-    path: Path, keys: list[str], columns: Sequence[str], rows: int = ROWS_A_GROUP
+    path: Path, keys: list[str], columns: Sequence[str]
 ) -> Iterator[tuple[NDArray[np.int64], pa.Table]]:
     """Read `columns` (which include `keys`) of a file that `write` wrote, some whole runs at a time.
 
-    Each part has at most `rows` rows, or one run. Yields where each run begins, and the rows. Memory does not
-    grow with the number of runs.
+    Yields where each run begins, and the rows. Memory does not grow with the number of runs.
     """
     with pq.ParquetFile(path) as file:
-        rest = file.schema_arrow.empty_table().select(columns)
         for group in range(file.num_row_groups):
-            read = file.read_row_group(group, columns=columns).select(columns)
-            table = pa.concat_tables([rest, read]).combine_chunks()
+            table = file.read_row_group(group, columns=columns).select(columns).combine_chunks()
             changes = np.arange(len(table)) == 0  # rows whose keys are not those of the row above
             for column in table.select(keys).columns:
                 codes = pc.fill_null(column.combine_chunks().dictionary_encode().indices, -1).to_numpy()
                 changes[1:] |= codes[1:] != codes[:-1]
-            starts, last = np.flatnonzero(changes), group == file.num_row_groups - 1
-            end = len(table) if last else int(starts[-1])  # the last run may continue in the next group
-            cuts = starts[np.searchsorted(starts, range(rows, end, rows), side="right") - 1]
-            for first, after in itertools.pairwise(np.unique([0, *cuts, end]).tolist()):
-                within = starts[(starts >= first) & (starts < after)]
-                yield within - first, table.slice(first, after - first)
-            rest = table.slice(end)
+            yield np.flatnonzero(changes), table

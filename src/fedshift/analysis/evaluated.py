@@ -56,8 +56,10 @@ def gather(
     keys = keys_of(experiment, [use for use, _ in results])
     keys = keys.append_column("digest", pa.array(digests, pa.string()))
     stamps = {digest: read_result(result)[1] for digest, (_, result) in zip(digests, results, strict=True)}
-    sources = [lambda result=result: read_result(result)[0] for _, result in results]
-    write_records(path, kind.schema(), keys, sources, {"made": json.dumps(stamps)})
+    files = [result for _, result in results]
+    write_records(
+        path, kind.schema(), keys, lambda file: read_result(file)[0], files, {"made": json.dumps(stamps)}
+    )
     return path
 
 

@@ -10,7 +10,7 @@ partition declares no test part):
 - all: sum n_k a_k / sum n_k
 - worst: the worst a_k
 - std: the standard deviation of a_k (divided by n)
-- pooled: the metric of all these samples as one set
+- pooled: accuracy or loss of all these samples as one set
 - ood: the value on the held-out domain, the mean over models where a method has several for it
 
 Rounds are chosen by `val`, which is `all` on the validation split, or by `held_out`, the value on a second
@@ -31,31 +31,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fedshift.analysis.collected import ACCURACIES, CHOOSING, OWN_SPLIT, ROWS_A_GROUP, Collected, whole_runs
+from fedshift.analysis.collected import ACCURACIES, CHOOSING, OWN_SPLIT, Collected, whole_runs
 from fedshift.analysis.metrics.base import Array, Metric, as_array, computed
 from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get
 from fedshift.experiments.column import DEFAULT, Quantity, quantity
 from fedshift.experiments.protocols import Rule
-from fedshift.federation.records import KEYS, own_split, reported, union
+from fedshift.federation.records import KEYS, own_split, reported
 
 PLACE = "place in runs"  # no axis has a blank in its name
 ROUND = [PLACE, "round"]
-SETS = 1 << 15  # at a time: statistics of a set take a hundred times the memory of a record
 CLIENTS = "clients"
 Values = pd.DataFrame  # one row a round, model and set: keys, split, own_split, client, train, n, value
 
 
-def reported_values(
-    collected: Collected, metric: type[Metric], pooled: bool = False
-) -> Iterator[pd.DataFrame]:
+def reported_values(collected: Collected, metric: type[Metric]) -> Iterator[pd.DataFrame]:
     """One row per run, round, model and evaluated set that tables use.
 
     The columns are PLACE, round, client, split, own_split, train, n and value. Values on clients are of the
     model and stage that the run declares for tables. Values on held-out domains are of all models, as no
     client trained there. Runs without statistics have no rows for a computed metric.
-
-    `pooled`: for a computed metric, one row per run and round, with all clients' own samples as one set.
     """
     if metric.recorded:
         for places, table in _parts(collected, collected.path, [*KEYS, "metric", "n", "value"]):
@@ -64,14 +59,6 @@ def reported_values(
             yield _reported(collected, frame.assign(**{PLACE: places[of_metric.to_numpy()]}))
         return
     for frame, arrays in reported_sets(collected, metric.reads()):
-        if pooled:
-            mine = own(frame.assign(row=range(len(frame))))
-            mine = mine.sort_values(ROUND, kind="stable", ignore_index=True)
-            starts = np.flatnonzero((mine[ROUND] != mine[ROUND].shift()).any(axis=1))
-            if not len(starts):
-                continue
-            arrays = union({name: array[mine["row"]] for name, array in arrays.items()}, starts)
-            frame = mine.iloc[starts].assign(n=arrays["n"].sum(-1))
         yield frame.assign(value=metric.compute(*(arrays[name] for name in metric.reads())))
 
 
@@ -80,7 +67,7 @@ def reported_sets(
 ) -> Iterator[tuple[pd.DataFrame, dict[str, Array]]]:
     """The reported sets with the statistics `read` and `n`, in parts with the same number of classes."""
     names = list(dict.fromkeys([*read, "n"]))
-    for places, table in _parts(collected, collected.statistics, [*KEYS, *names], SETS):
+    for places, table in _parts(collected, collected.statistics, [*KEYS, *names]):
         classes = pc.list_value_length(table["n"]).to_numpy()
         for width in np.unique(classes):
             part = table.filter(pa.array(classes == width))
@@ -92,11 +79,11 @@ def reported_sets(
 
 
 def _parts(
-    collected: Collected, path: Path, columns: list[str], rows: int = ROWS_A_GROUP
+    collected: Collected, path: Path, columns: list[str]
 ) -> Iterator[tuple[NDArray[np.int64], pa.Table]]:
     """Rows of finished runs, in parts, with the place of each row's run."""
     keys = collected.keys
-    for starts, table in whole_runs(path, keys, [*keys, *columns], rows):
+    for starts, table in whole_runs(path, keys, [*keys, *columns]):
         owners = zip(*(table[key].take(starts).to_pylist() for key in keys), strict=True)
         of_runs = np.array([collected.places.get(owner, -1) for owner in owners])
         places = np.repeat(of_runs, np.diff([*starts, len(table)]))
@@ -188,29 +175,23 @@ def by_place(collected: Collected, quantities: Iterable[str] = ()) -> pd.DataFra
     """`curves` with PLACE in place of the keys."""
     wanted = {name: Quantity(DEFAULT, name) for name in (*ACCURACIES, *CHOOSING)}
     wanted |= {name: quantity(name) for name in quantities if name not in wanted}
-    read: dict[tuple[str, bool], list[str]] = {}
+    read: dict[str, list[str]] = {}
     for metric, aggregation in wanted.values():
         if (metric, aggregation) not in collected.aggregated:
-            of_clients = [] if aggregation == "pooled" else [CLIENTS]
-            read.setdefault((metric, aggregation == "pooled"), of_clients).append(aggregation)
-    for (metric, pooled), aggregations in read.items():
-        frame = aggregated(collected, metric, aggregations, pooled)
+            read.setdefault(metric, [CLIENTS]).append(aggregation)
+    for metric, aggregations in read.items():
+        frame = aggregated(collected, metric, aggregations)
         collected.aggregated.update({(metric, how): frame[how] for how in aggregations})
     columns = {name: collected.aggregated[own] for name, own in wanted.items()}
     return pd.concat(columns, axis=1).sort_index().reset_index()
 
 
-def aggregated(
-    collected: Collected, metric: str, aggregations: Sequence[str], pooled: bool = False
-) -> pd.DataFrame:
-    """A column for each aggregation of a metric; the index is ROUND.
-
-    `pooled`: of all clients' own samples as one set.
-    """
+def aggregated(collected: Collected, metric: str, aggregations: Sequence[str]) -> pd.DataFrame:
+    """A column for each aggregation of a metric; the index is ROUND."""
     kind: type[Metric] = get("metrics", metric)
     empty = pd.MultiIndex.from_arrays([[], []], names=ROUND)
     parts = [pd.DataFrame(columns=[*aggregations], index=empty, dtype=float)]
-    for part in reported_values(collected, kind, pooled):
+    for part in reported_values(collected, kind):
         frame = pd.DataFrame({how: aggregate(part, ROUND, kind, how) for how in aggregations})
         fractions = [how for how in frame if kind.percent and how != CLIENTS]
         parts.append(frame.assign(**frame[fractions] * 100))

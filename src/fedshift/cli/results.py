@@ -103,7 +103,7 @@ def _is_current(workspace: Workspace, name: str) -> bool:
     "metrics",
     multiple=True,
     metavar="METRIC.AGGREGATION",
-    help="Only print the tables, with this metric: ece.ood, worst_class.pooled, accuracy.std "
+    help="Only print the tables, with this metric: ece.ood, worst_class.id, accuracy.std "
     "(see fedshift list metrics).",
 )
 @click.option(

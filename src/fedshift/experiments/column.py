@@ -108,7 +108,7 @@ def measured_on_clients(text: str) -> str:
     for name in recorded([text]):
         metric, aggregation = quantity(name)
         if aggregation != "ood":
-            return DEFAULT if aggregation == "pooled" else metric
+            return metric
     return ""
 
 
@@ -176,4 +176,7 @@ def quantity(text: str, where: object = "metrics") -> Quantity:
         cure = f"Write {aggregation}.<aggregation>: {known}."
         raise FedshiftError(where, f"'{text}' does not say how clients become one number", cure)
     check_known(where, "aggregation over clients", aggregation, AGGREGATIONS)
+    if aggregation == "pooled" and not get("metrics", parsed.metric).recorded:
+        cure = f"Write {parsed.metric}.all: clients weighted by training images."
+        raise FedshiftError(where, "`pooled` is defined for accuracy and loss only", cure)
     return parsed

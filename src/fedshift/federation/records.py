@@ -206,15 +206,3 @@ class Statistics:
         """The arrays by name, in the types of the file."""
         with np.errstate(over="ignore"):  # a loss that diverged is infinite in half precision
             return {name: getattr(self, name).astype(kind.to_pandas_dtype()) for name, kind in TYPES.items()}
-
-
-def union(
-    arrays: dict[str, NDArray[Any]], starts: NDArray[Any] | tuple[int, ...] = (0,)
-) -> dict[str, NDArray[Any]]:
-    """Statistics, by name, of unions of sets from each of `starts` to the next, in fp64; `loss` needs `n`."""
-    totals = {name: array * arrays["n"] if name == "loss" else array for name, array in arrays.items()}
-    sums = {name: np.add.reduceat(one, starts, axis=0, dtype=np.float64) for name, one in totals.items()}
-    if "loss" in sums:
-        n = sums["n"]
-        sums["loss"] = np.divide(sums["loss"], n, out=np.zeros_like(n), where=n > 0)
-    return sums
