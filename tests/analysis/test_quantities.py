@@ -196,8 +196,8 @@ def test_the_cut_of_the_file_changes_nothing(
 
 def test_curves_have_keys_rounds_and_quantities_alone(project: Project) -> None:
     frame = curves(one_run(project, TIED, sizes=(7, 21)))
-    assert [*frame.columns[:3]] == ["method", "target", "round"]
-    assert {*frame.columns[3:]} == {"id", "all", "avg", "ood", "val", "held_out"}
+    assert [*frame.columns[:4]] == ["method", "target", PLACE, "round"]
+    assert {*frame.columns[4:]} == {"id", "all", "avg", "ood", "val", "held_out"}
 
 
 def test_a_computed_metric_without_statistics_has_no_rounds(project: Project) -> None:

@@ -17,15 +17,13 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from fedshift.analysis.clients import last_recorded, leading, left_out
 from fedshift.analysis.collected import ARCHIVE, BESIDE, NUMBERS, SELECT, Collected
 from fedshift.analysis.evaluated import measured
 from fedshift.analysis.published import AVERAGE, flat, printed_cell
-from fedshift.analysis.quantities import choose, curves
+from fedshift.analysis.quantities import PLACE, choose, curves
 from fedshift.analysis.verdicts import judge
 from fedshift.common.errors import unknown
 from fedshift.common.registry import get
@@ -47,6 +45,7 @@ MEGA = 1e6
 EXACT = 12  # decimals; smaller differences are rounding errors
 Use = Mapping[Any, Any]
 Cell = tuple[Hashable, ...]  # the row's label, then the value on each column axis
+Point = tuple[tuple[str, Hashable], ...]  # the value on each axis that a cell averages
 
 
 def sent(runs: pd.DataFrame, way: str) -> pd.Series[float]:
@@ -87,7 +86,7 @@ def of_runs(
     """
     keys, runs = collected.keys, collected.runs
     rounds = curves(collected, recorded(table.metrics))
-    reported = collected.of_each_run(choose(rounds, keys, rule))
+    reported = collected.of_each_run(choose(rounds, [*keys, PLACE], rule))
     frame = runs[keys].copy()
     for text in table.metrics:
         own = column(text)
@@ -244,32 +243,22 @@ def _beside(
     """Add to each cell the paper's number and the remarks on it."""
     experiment, protocol, runs = collected.experiment, collected.protocol, collected.runs
     axes = [column for column in columns if column != SELECT]
-    lacking = marked(runs[collected.keys].fillna(NONE).to_dict("records"), axes)
+    uneven = marked(runs[collected.keys].fillna(NONE).to_dict("records"), axes)
     few = functools.cache(functools.partial(left_out, collected))
     each = runs[["method", *axes, "spec", "adaptation", "source"]]
     each = _with_average(each) if "target" in axes else each
-    # places of a cell's runs in `each`
-    of_cells: dict[Any, NDArray[np.intp]] = dict(each.groupby(["method", *axes]).indices)  # type: ignore[arg-type]
-    archived = (each["source"] == ARCHIVE).to_numpy(bool)
-
-    def averaged(values: Sequence[Any], method: str) -> NDArray[np.intp]:
-        return of_cells.get((method, *values) if values else method, np.array([], np.intp))
-
-    def runs_of(values: Sequence[Any], method: str) -> pd.DataFrame:
-        return each.take(averaged(values, method))
-
+    averaged = dict([*each.groupby(["method", *axes])])
     rows = []
     for cell in result.to_dict("records"):
-        method, metric, rule = cell["method"], cell["metric"], cell.get(SELECT, protocol.select)
+        method, metric, rule = cell["method"], cell[METRIC], cell.get(SELECT, protocol.select)
         values = {axis: cell[axis] for axis in axes}
-        at = [*values.values()]
-        own, row = averaged(at, method), dict[str, Any].fromkeys(BESIDE)
-        row |= {"fewer": lacking.get((method, *at)), "archived": archived[own].sum()}
+        own, base = (averaged.get((row, *values.values()), each[:0]) for row in (method, table.against))
+        row = dict.fromkeys(BESIDE) | {"fewer": uneven.get((method, *values.values()))}
+        row["archived"] = (own["source"] == ARCHIVE).sum()
         if of_clients := measured_on_clients(metric):
-            row["clients"] = ", ".join(filter(None, few(of_clients, rule)[each.index[own]].unique()))
+            row["clients"] = ", ".join(filter(None, few(of_clients, rule)[own.index].unique()))
         place = method, values, metric
-        of_column = functools.partial(runs_of, at)
-        printed, differs = printed_cell(workspace, experiment, protocol, table, place, of_column)
+        printed, differs = printed_cell(workspace, experiment, protocol, table, place, own, base)
         if printed and rule == protocol.select:
             row |= {"remark": printed.remark, "spread": printed.spread, "differs": "; ".join(differs)}
             if differs:
@@ -278,7 +267,7 @@ def _beside(
                 row |= {"published": printed.value, "published_std": printed.std, "uid": printed.uid}
                 row["difference"] = round(cell["mean"] - printed.judged, EXACT)
         if column(metric).kind == "layer":
-            row |= _layer(workspace, collected, table, metric, of_column(method))
+            row |= _layer(workspace, collected, table, metric, own)
         rows.append(row)
     beside = pd.DataFrame(rows, columns=[*BESIDE], index=result.index)
     words = [name for name, kind in BESIDE.items() if kind is str]
@@ -299,22 +288,38 @@ def _layer(
 
 
 def marked(uses: Sequence[Use], columns: Sequence[str]) -> dict[Cell, str]:
-    """The cells of a table to be marked, with the values that each has: "epochs 2 of 1, 2".
+    """The cells of a table that average fewer values than others in their column: "epochs 2 of 1, 2".
 
     A table by target also has an average over targets.
 
     `uses`: `method` and the value on each axis, for all planned runs.
     `columns`: the axes that are columns of the table.
     """
-    axes = [axis for axis in dict.fromkeys(axis for use in uses for axis in use) if axis != "method"]
-    averaged = [axis for axis in axes if axis not in columns]
-    cells = _fewer(uses, columns, averaged)
-    if "target" in columns:
-        place, rest = columns.index("target"), [column for column in columns if column != "target"]
-        held_out = [use for use in uses if use.get("target", NONE) != NONE]
-        for (label, *values), missing in _fewer(held_out, rest, [*averaged, "target"]).items():
-            cells[(label, *values[:place], AVERAGE, *values[place:])] = missing
+    averaged = dict.fromkeys(axis for use in uses for axis in use if axis not in ("method", *columns))
+    points: defaultdict[Cell, defaultdict[str, set[Point]]] = defaultdict(lambda: defaultdict(set))
+    for use in uses:
+        point, target = tuple((axis, use.get(axis, NONE)) for axis in averaged), use.get("target", NONE)
+        found = [(use, point)]
+        if "target" in columns and target != NONE:
+            found.append(({**use, "target": AVERAGE}, (*point, ("target", target))))
+        for of, own in found:
+            points[tuple(of.get(axis, NONE) for axis in columns)][use["method"]].add(own)
+    cells: dict[Cell, str] = {}
+    for at, by_row in points.items():
+        whole = set[Point]().union(*by_row.values())
+        cells |= {(row, *at): _fewer(own, whole) for row, own in by_row.items() if len(own) < len(whole)}
     return cells
+
+
+def _fewer(own: set[Point], whole: set[Point]) -> str:
+    """The values on each axis that a row has, of those that any row has."""
+    axes = [axis for axis, _ in next(iter(whole))]
+    parts = []
+    for place, axis in enumerate(axes):
+        ours, all_of = ({point[place][1] for point in points} for points in (own, whole))
+        if len(ours) < len(all_of):
+            parts.append(f"{axis} {_listed(ours)} of {_listed(all_of)}")
+    return "; ".join(parts) or f"not all combinations of {' and '.join(axes)}"
 
 
 def warnings(experiment: Experiment, uses: Sequence[Use]) -> list[str]:
@@ -325,27 +330,6 @@ def warnings(experiment: Experiment, uses: Sequence[Use]) -> list[str]:
         for cell, missing in marked(uses, [axis for axis in table.columns if axis != METRIC]).items()
     )
     return [*dict.fromkeys(lines)]
-
-
-def _fewer(uses: Iterable[Use], columns: Sequence[str], averaged: Sequence[str]) -> dict[Cell, str]:
-    """The cells for which points on the averaged axes are missing that another row has in the same column."""
-    met: defaultdict[Cell, set[Cell]] = defaultdict(set)
-    possible: defaultdict[Cell, set[Cell]] = defaultdict(set)
-    for use in uses:
-        column, point = (tuple(use.get(axis, NONE) for axis in axes) for axes in (columns, averaged))
-        met[(use["method"], *column)].add(point)
-        possible[column].add(point)
-    fewer = {}
-    for cell, own in met.items():
-        if len(own) == len(whole := possible[cell[1:]]):
-            continue
-        parts = []
-        for place, axis in enumerate(averaged):
-            ours, all_of = ({point[place] for point in points} for points in (own, whole))
-            if len(ours) < len(all_of):
-                parts.append(f"{axis} {_listed(ours)} of {_listed(all_of)}")
-        fewer[cell] = "; ".join(parts) or f"not all combinations of {' and '.join(averaged)}"
-    return fewer
 
 
 def _listed(values: Iterable[Any]) -> str:

@@ -18,12 +18,11 @@ from fedshift.analysis.quantities import (
     CLIENTS,
     PLACE,
     ROUND,
-    by_place,
-    named,
+    curves,
     own,
     reported_sets,
     reported_values,
-    selected_by_place,
+    selected,
 )
 from fedshift.common.registry import get
 from fedshift.experiments.column import recorded_of
@@ -43,11 +42,12 @@ def by_client(collected: Collected, metric: str, rule: Rule | None = None) -> pd
     `rule`: chooses the round, by default the protocol's rule.
     """
     kind: type[Metric] = get("metrics", metric)
-    rounds = selected_by_place(collected, rule)[ROUND]
+    rounds = selected(collected, rule)[[*collected.keys, *ROUND]]
     parts = [own(part).merge(rounds, on=ROUND) for part in reported_values(collected, kind)]
-    frame = pd.concat(parts or [rounds.assign(client=0, value=0.0)[:0]])[[*ROUND, "client", "value"]]
+    frame = pd.concat(parts or [rounds.assign(client=0, value=0.0)[:0]])
     frame["value"] *= 100 if kind.percent else 1
-    return named(collected, frame).merge(domains(collected), on=[*collected.keys, "client"])
+    columns = [*collected.keys, "round", "client", "value"]
+    return frame[columns].merge(domains(collected), on=[*collected.keys, "client"])
 
 
 def left_out(collected: Collected, metric: str, rule: Rule | None = None) -> pd.Series[str]:
@@ -56,8 +56,8 @@ def left_out(collected: Collected, metric: str, rule: Rule | None = None) -> pd.
     "" otherwise, also where the run is not finished or has no statistics for the metric.
     """
     if (metric, CLIENTS) not in collected.aggregated:
-        by_place(collected, [f"{metric}.id"])
-    rounds = selected_by_place(collected, rule)[ROUND]
+        curves(collected, [f"{metric}.id"])
+    rounds = selected(collected, rule)[ROUND]
     counts = rounds.join(collected.aggregated[metric, CLIENTS], on=ROUND).set_index(PLACE)[CLIENTS]
     total = collected.runs["clients"].str.len()
     few = counts[counts < total[counts.index]]
@@ -111,7 +111,7 @@ def confidences(collected: Collected, where: str) -> Mapping[str, Confidences]:
 
     `where`: `id` (the clients' own samples) or `ood` (the held-out domain).
     """
-    rounds = selected_by_place(collected)[ROUND]
+    rounds = selected(collected)[ROUND]
     sums: dict[str, Confidences] = {}
     for frame, arrays in reported_sets(collected, Confidences._fields):
         frame = frame.assign(at=range(len(frame)))

@@ -45,11 +45,11 @@ class Place:
         experiment, runs = _averaged(self.workspace, self.experiment)
         known, table = protocol(self.workspace, experiment.protocol), experiment.tables[self.table]
         place = self.row, self.values, self.metric
-
-        def runs_of(row: str) -> pd.DataFrame:
-            return runs[self.table, row, *self.values.values()]
-
-        return printed_cell(self.workspace, experiment, known, table, place, runs_of)[1]
+        own, base = (
+            runs.get((self.table, row, *self.values.values()), pd.DataFrame())
+            for row in (self.row, table.against)
+        )
+        return printed_cell(self.workspace, experiment, known, table, place, own, base)[1]
 
 
 @dataclass(frozen=True)

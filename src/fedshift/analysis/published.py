@@ -15,7 +15,7 @@ Exceptions:
 import functools
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Literal, NamedTuple
@@ -490,26 +490,27 @@ def printed_cell(
     protocol: Protocol,
     table: Table,
     place: tuple[str, dict[str, Any], str],
-    runs_of: Callable[[str], pd.DataFrame],
+    own: pd.DataFrame,
+    base: pd.DataFrame,
 ) -> tuple[Published | None, list[str]]:
     """The published number of a cell and each setting in which the cell's runs differ from its experiment.
 
     The number is None if the paper has none. A declared setting is always comparable.
 
     `place`: row, values on the axes (AVERAGE: over targets) and metric.
-    `runs_of`: returns the runs of a row in the same column, as for `differences`.
+    `own`, `base`: the runs of the row and of the row `against` in the same column, as for `differences`.
     """
     row, values, metric = place
     relative, printed = column(metric).relative, find(workspace, experiment, row, values, metric)
     if printed is None or printed.name.startswith(DECLARED):
         return printed, []
-    differs = differences(workspace, protocol, printed, runs_of(row))
+    differs = differences(workspace, protocol, printed, own)
     if relative == "gain":  # of the paper's unchanged method over the row's
         of = replace(printed, row=printed.row._replace(variant="default"))
-        differs += differences(workspace, protocol, of, runs_of(table.against))
+        differs += differences(workspace, protocol, of, base)
     if relative == "ratio":
         differs += [UNIT] if row == table.against else []
-        base = find(workspace, experiment, table.against, values, metric)
-        differs += differences(workspace, protocol, base, runs_of(table.against)) if base else []
+        unit = find(workspace, experiment, table.against, values, metric)
+        differs += differences(workspace, protocol, unit, base) if unit else []
         printed = scaled(workspace, experiment, table, values, metric, printed)
     return printed, list(dict.fromkeys(differs))

@@ -39,7 +39,7 @@ from fedshift.experiments.column import DEFAULT, Quantity, quantity
 from fedshift.experiments.protocols import Rule
 from fedshift.federation.records import KEYS, own_split, reported
 
-PLACE = "place in runs"  # no axis has a blank in its name
+PLACE = "place in runs"  # index of Collected.runs; no axis has a blank in its name
 ROUND = [PLACE, "round"]
 CLIENTS = "clients"
 Values = pd.DataFrame  # one row a round, model and set: keys, split, own_split, client, train, n, value
@@ -162,17 +162,12 @@ CHOOSES: dict[Rule, tuple[str, str, str]] = {
 def curves(collected: Collected, quantities: Iterable[str] = ()) -> pd.DataFrame:
     """One row per finished run and evaluated round, with the quantities that tables and rules need.
 
-    The columns are the keys, round, the ACCURACIES, `quantities` by name, `val` and `held_out`. `val` is the
-    accuracy ALL on the validation split. `held_out` is the accuracy on the second held-out domain, NaN where
-    a run has only one. Values computed from statistics are NaN where a run recorded none.
+    The columns are the keys, PLACE, round, the ACCURACIES, `quantities` by name, `val` and `held_out`. `val`
+    is the accuracy ALL on the validation split. `held_out` is the accuracy on the second held-out domain, NaN
+    where a run has only one. Values computed from statistics are NaN where a run recorded none.
 
     Raises FedshiftError for an unknown quantity.
     """
-    return named(collected, by_place(collected, quantities))
-
-
-def by_place(collected: Collected, quantities: Iterable[str] = ()) -> pd.DataFrame:
-    """`curves` with PLACE in place of the keys."""
     wanted = {name: Quantity(DEFAULT, name) for name in (*ACCURACIES, *CHOOSING)}
     wanted |= {name: quantity(name) for name in quantities if name not in wanted}
     read: dict[str, list[str]] = {}
@@ -183,7 +178,7 @@ def by_place(collected: Collected, quantities: Iterable[str] = ()) -> pd.DataFra
         frame = aggregated(collected, metric, aggregations)
         collected.aggregated.update({(metric, how): frame[how] for how in aggregations})
     columns = {name: collected.aggregated[own] for name, own in wanted.items()}
-    return pd.concat(columns, axis=1).sort_index().reset_index()
+    return named(collected, pd.concat(columns, axis=1).sort_index().reset_index())
 
 
 def aggregated(collected: Collected, metric: str, aggregations: Sequence[str]) -> pd.DataFrame:
@@ -199,21 +194,15 @@ def aggregated(collected: Collected, metric: str, aggregations: Sequence[str]) -
 
 
 def named(collected: Collected, frame: pd.DataFrame) -> pd.DataFrame:
-    """Replace PLACE by the keys of the runs, as first columns."""
-    keys = collected.runs[collected.keys].loc[frame[PLACE]].reset_index(drop=True)
-    return pd.concat([keys, frame.drop(columns=PLACE).reset_index(drop=True)], axis=1)
+    """Add the keys of the runs, as first columns."""
+    keys = collected.runs.loc[frame[PLACE], collected.keys]
+    return pd.concat([keys.reset_index(drop=True), frame.reset_index(drop=True)], axis=1)
 
 
 def selected(collected: Collected, rule: Rule | None = None, quantities: Iterable[str] = ()) -> pd.DataFrame:
     """One row of `curves` per finished run: the round that `rule` chooses, by default the protocol's."""
-    return named(collected, selected_by_place(collected, rule, quantities))
-
-
-def selected_by_place(
-    collected: Collected, rule: Rule | None = None, quantities: Iterable[str] = ()
-) -> pd.DataFrame:
-    """`selected` with PLACE in place of the keys."""
-    return choose(by_place(collected, quantities), [PLACE], rule or collected.protocol.select)
+    frame = curves(collected, quantities)
+    return choose(frame, [*collected.keys, PLACE], rule or collected.protocol.select)
 
 
 def choose(frame: pd.DataFrame, keys: list[str], rule: Rule) -> pd.DataFrame:

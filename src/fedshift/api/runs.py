@@ -14,7 +14,7 @@ import pandas as pd
 from fedshift.analysis.clients import left_out
 from fedshift.analysis.collect import collect
 from fedshift.analysis.collected import timed_records
-from fedshift.analysis.quantities import PLACE, by_round, named, selected_by_place
+from fedshift.analysis.quantities import PLACE, by_round, selected
 from fedshift.api._arguments import Root, plain, release, say, settings_of
 from fedshift.api._arguments import workspace as workspace_of
 from fedshift.common.errors import FedshiftError
@@ -300,8 +300,8 @@ def results(
     """
     asked = [metrics] if isinstance(metrics, str) else plain(metrics)
     collected = collect(workspace_of(root), str(plain(experiment)))
-    chosen = selected_by_place(collected, select, asked)
-    frame = named(collected, chosen)[[*collected.keys, "round", *asked]]
+    chosen = selected(collected, select, asked)
+    frame = chosen[[*collected.keys, "round", *asked]]
     for metric in dict.fromkeys(filter(None, map(measured_on_clients, asked))):
         few = left_out(collected, metric, select)[chosen[PLACE]]
         if few.any():
