@@ -164,41 +164,44 @@ def judge(workspace: Workspace, collected: Collected, cells: pd.DataFrame) -> pd
     Raises FedshiftError for a paper without a declared margin.
     """
     known, ddof = by_uid(workspace), collected.protocol.ddof
-    judged = cells[(cells["difference"].notna() | (cells["published_text"] != "")) & (cells["seeds"] > 0)]
-    if judged.empty:
+    judged = (cells["difference"].notna() | (cells["published_text"] != "")) & (cells["seeds"] > 0)
+    if not judged.any():
         return cells
-    groups: dict[tuple[Any, ...], tuple[list[Sample], list[Sample]]] = {}
-    for cell in cells.to_dict("records"):
-        ours, printed = groups.setdefault(_group(cell), ([], []))
-        ours.append((_sample(cell["std"], cell["seeds"], ddof), int(cell["seeds"])))
-        printed.append(_sampled(workspace, known[cell["uid"]]) if cell["uid"] else (math.nan, 0))
-    spreads = {group: (pooled(ours), pooled(printed)) for group, (ours, printed) in groups.items()}
     rows: dict[Hashable, dict[str, Any]] = {}
-    for place, cell in judged.to_dict("index").items():
-        of = known[cell["uid"]]
-        rule = judged_by(of.name)
-        if of.name.startswith(COPIED):
-            continue
-        if rule == "exact":
-            if cell["published_text"]:
-                equal = cell["text"] == cell["published_text"]
-            else:
-                equal = abs(cell["difference"]) <= of.half + ROUNDING * abs(of.judged)
-            rows[place] = {"rule": COUNTED, "verdict": WORDS[0] if equal else WORDS[1]}
-            continue
-        margins = margin(workspace, of.row.paper)
-        bound = margins.of(of.row.ds_id)
-        if rule == "percent":
-            bound = abs(cell["mean"] - cell["difference"]) * margins.percent / 100
-        own, theirs = spreads[_group(cell)]
-        told = re.match(r"\d+", of.n)  # number of seeds; one if the paper does not specify it
-        seeds = int(told[0]) if told else 1
-        interval = beside_print(cell["difference"], int(cell["seeds"]), own, seeds, theirs)
-        numbers = {"low": interval.low, "high": interval.high, "margin": bound}
-        rows[place] = numbers | {"rule": rule, "verdict": word(interval, bound)}
+    groups = pd.Series([*map(_group, cells.to_dict("records"))], cells.index)
+    for _, group in cells.groupby(groups, sort=False):
+        pairs = zip(group["std"], group["seeds"], strict=True)
+        ours = pooled((_sample(std, seeds, ddof), int(seeds)) for std, seeds in pairs)
+        theirs = pooled(_sampled(workspace, known[uid]) for uid in group["uid"] if uid)
+        for place, cell in group[judged[group.index]].to_dict("index").items():
+            rows[place] = _verdict(workspace, cell, known[cell["uid"]], ours, theirs)
     found = pd.DataFrame.from_dict(rows, orient="index", columns=["low", "high", "margin", "rule", "verdict"])
     found = found.reindex(cells.index).fillna({"rule": "", "verdict": ""})
     return cells.assign(**found.astype({str(name): BESIDE[str(name)] for name in found}))
+
+
+def _verdict(
+    workspace: Workspace, cell: Mapping[Hashable, Any], of: Published, ours: Spread, theirs: Spread
+) -> dict[str, Any]:
+    """The columns of one cell; none for a setting that was copied from the paper."""
+    rule = judged_by(of.name)
+    if of.name.startswith(COPIED):
+        return {}
+    if rule == "exact":
+        if cell["published_text"]:
+            equal = cell["text"] == cell["published_text"]
+        else:
+            equal = abs(cell["difference"]) <= of.half + ROUNDING * abs(of.judged)
+        return {"rule": COUNTED, "verdict": WORDS[0] if equal else WORDS[1]}
+    margins = margin(workspace, of.row.paper)
+    bound = margins.of(of.row.ds_id)
+    if rule == "percent":
+        bound = abs(cell["mean"] - cell["difference"]) * margins.percent / 100
+    told = re.match(r"\d+", of.n)  # number of seeds; one if the paper does not specify it
+    seeds = int(told[0]) if told else 1
+    interval = beside_print(cell["difference"], int(cell["seeds"]), ours, seeds, theirs)
+    numbers = {"low": interval.low, "high": interval.high, "margin": bound}
+    return numbers | {"rule": rule, "verdict": word(interval, bound)}
 
 
 def summaries(cells: pd.DataFrame) -> list[tuple[str, ...]]:
