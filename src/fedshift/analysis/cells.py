@@ -244,7 +244,7 @@ def _beside(
     experiment, protocol, runs = collected.experiment, collected.protocol, collected.runs
     axes = [column for column in columns if column != SELECT]
     uneven = marked(runs[collected.keys].fillna(NONE).to_dict("records"), axes)
-    few = functools.cache(functools.partial(left_out, collected))
+    few = functools.cache(lambda metric, rule: left_out(collected, metric, rule).to_dict())
     each = runs[["method", *axes, "spec", "adaptation", "source"]]
     each = _with_average(each) if "target" in axes else each
     averaged = dict([*each.groupby(["method", *axes])])
@@ -254,9 +254,10 @@ def _beside(
         values = {axis: cell[axis] for axis in axes}
         own, base = (averaged.get((row, *values.values()), each[:0]) for row in (method, table.against))
         row = dict.fromkeys(BESIDE) | {"fewer": uneven.get((method, *values.values()))}
-        row["archived"] = (own["source"] == ARCHIVE).sum()
+        row["archived"] = [*own["source"]].count(ARCHIVE)
         if of_clients := measured_on_clients(metric):
-            row["clients"] = ", ".join(filter(None, few(of_clients, rule)[own.index].unique()))
+            texts = few(of_clients, rule)
+            row["clients"] = ", ".join(dict.fromkeys(texts[run] for run in own.index if texts[run]))
         place = method, values, metric
         printed, differs = printed_cell(workspace, experiment, protocol, table, place, own, base)
         if printed and rule == protocol.select:
