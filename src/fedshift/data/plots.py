@@ -105,24 +105,17 @@ def plot_domains(images: np.ndarray[Any, Any], index: pd.DataFrame, path: Path) 
 
 
 def _bars(axes: Any, counts: np.ndarray[Any, Any], names: list[str]) -> None:
-    """Stacked bars, `counts` [bars, names].
-
-    There is one artist per name, with gaps (nan) between the bars, so 1,000 clients take no longer than 3.
-    Limits are set here, because Matplotlib needs a minute to find them for 1,000 clients and 345 classes.
-    """
+    """Stacked bars, `counts` [bars, names]: one polygon per name, so 1,000 clients take no longer than 3."""
     from matplotlib import colormaps
-    from matplotlib.patches import StepPatch
 
     colours = colormaps["tab10" if len(names) <= 10 else "tab20"]
     edges = (np.arange(len(counts))[:, None] + [-0.4, 0.4]).ravel()
-    base = np.zeros(len(counts))
-    for number, name in enumerate(names):
-        top = base + counts[:, number]
-        heights, below = np.full((2, len(edges) - 1), np.nan)
-        heights[::2], below[::2] = top, base
-        label = f"\N{ZERO WIDTH SPACE}{name}"  # else legends leave out names that begin with "_"
-        style: dict[str, Any] = {"label": label, "facecolor": colours(number % colours.N), "linewidth": 0}
-        axes.add_artist(StepPatch(heights, edges, baseline=below, fill=True, **style))  # type: ignore[arg-type]
-        base = top
-    axes.set(xlim=(-0.6, len(counts) - 0.4), ylim=(0, 1.05 * base.max()))
+    heights = np.zeros((len(names), len(edges)))  # 0 between two bars
+    heights[:, ::2] = counts.T
+    labels = [
+        f"\N{ZERO WIDTH SPACE}{name}" for name in names
+    ]  # else legends leave out names that begin with "_"
+    colors = [colours(number % colours.N) for number in range(len(names))]
+    axes.stackplot(edges, heights, step="post", labels=labels, colors=colors, linewidth=0)
+    axes.set(xlim=(-0.6, len(counts) - 0.4), ylim=(0, 1.05 * counts.sum(axis=1).max()))
     axes.ticklabel_format(axis="y", style="plain")
