@@ -7,7 +7,7 @@ import click
 from fedshift.cli._options import complete, plan_option, registered, required, unchanged
 from fedshift.common.errors import unknown
 from fedshift.data.plots import plot_domains
-from fedshift.data.prepare import load_index, map_pixels, prepare
+from fedshift.data.prepare import load_prepared, prepare
 from fedshift.planning import planfile
 from fedshift.spec import closed
 from fedshift.spec.settings import Prepare, Source
@@ -33,7 +33,8 @@ def command(
         name, release, px = _planned(workspace, name, plan)
     folder = prepare(workspace, name, release, closed(Prepare, {"px": px}, "--px"), jobs)
     if not (picture := folder.with_suffix(".png")).exists():
-        plot_domains(map_pixels(folder), load_index(folder), picture)
+        prepared = load_prepared(folder)
+        plot_domains(prepared.pixels, prepared.index, picture)
     click.echo(folder)
 
 
