@@ -240,7 +240,7 @@ def _download(dataset: Dataset, raw: Path, say: Say, skip_broken: bool) -> None:
             continue
         say(f"untested address: {archive.url}\n  (stated by {archive.stated})")
         try:
-            download(archive.url, file, archive.sha256 or "")
+            download(archive.url, file)
         except FedshiftError as error:
             cure = f"{error.cure} Or by hand:\n  {by_hand}"
             raise FedshiftError(error.where, error.what, cure, retry=error.retry) from None

@@ -203,7 +203,7 @@ def differences(wanted: Mapping[str, Any], actual: Mapping[str, Any]) -> list[st
 def unpublished(dataset: Dataset, raw: Path, actual: Files) -> list[str]:
     """Lines on how the tree differs from published names or, without these, from counts per domain."""
     facts = dataset.facts(raw)
-    if facts.complete and facts.lists and not own_lists(raw).exists():
+    if facts.lists and not own_lists(raw).exists():
         return differences(dict.fromkeys(read_lists(REFERENCE / facts.lists)), dict.fromkeys(actual))
     counts = Counter(path.partition("/")[0] for path in actual)
     published = facts.counts or {}

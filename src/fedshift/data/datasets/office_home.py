@@ -43,7 +43,6 @@ class OfficeHome(ImageTree):
                 "(facebookresearch/DomainBed, domainbed/scripts/download.py)",
             ),
             lists="office_home.csv.gz",
-            complete=True,
             counts=COUNTS,
         ),
         "dassl": Release(
