@@ -168,8 +168,6 @@ def count_lines(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
             listed = ", ".join(f"{label} {n:,}" for label, n in by_class.items())
         else:
             listed = f"{len(by_class)} classes of {min(by_class.values()):,} to {max(by_class.values()):,}"
-            if empty := [label for label, n in by_class.items() if not n]:
-                listed += f"; none of {', '.join(empty[:NAMED])}{', ...' * (len(empty) > NAMED)}"
         lines.append(f"  {domain}: {sum(by_class.values()):,} ({listed})")
     for kind, names in (("domains", [*counts]), ("classes", [*next(iter(counts.values()), {})])):
         if found := [name for name in names if name.casefold() in SPLITS]:

@@ -21,7 +21,7 @@ RESERVED = {*map(str.lower, keyword.kwlist), "base"}  # base.py is not a plug-in
 
 
 class Skeleton(NamedTuple):
-    """The files of one kind; `{name}` is replaced by its name.
+    """One kind of file to start from.
 
     - kind: in the registry; "" for an experiment
     - page: the documentation
@@ -32,38 +32,22 @@ class Skeleton(NamedTuple):
     page: str
     after: tuple[str, ...]
 
-    def files(self, what: str, name: str) -> dict[str, str]:
-        """Path in the project folder -> its template, for `what` called `name`."""
-        if not self.kind:
-            return {f"experiments/{name}.yaml": "experiment.yaml.j2"}
-        return {
-            f"{OWN}/{self.kind}/{name}.py": f"{what}.py.j2",
-            f"{OWN}/tests/test_{name}.py": f"test_{what}.py.j2",
-        }
 
-
+SMALL = "--data digits --target ink --rounds 3"
 SKELETONS = {
     "method": Skeleton(
         "methods",
         "docs/add-a-method.md",
-        (
-            "{test} tests/contract -k {name}",
-            "fedshift train {name} --data digits --target ink --rounds 3",
-        ),
+        ("{test} tests/contract -k {name}", f"fedshift train {{name}} {SMALL}"),
     ),
     "model": Skeleton(
-        "models",
-        "docs/extend.md",
-        ("{test}", "fedshift train fedavg --data digits --target ink --rounds 3 --set model.name={name}"),
+        "models", "docs/extend.md", ("{test}", f"fedshift train fedavg {SMALL} --set model.name={{name}}")
     ),
     "dataset": Skeleton("datasets", "docs/extend.md", ("{test}", "fedshift fetch {name} --from TREE")),
     "partition": Skeleton(
         "partitions",
         "docs/partitions.md",
-        (
-            "{test}",
-            "fedshift train fedavg --data digits --target ink --rounds 3 --set partition.scheme={name}",
-        ),
+        ("{test}", f"fedshift train fedavg {SMALL} --set partition.scheme={{name}}"),
     ),
     "experiment": Skeleton(
         "", "docs/write-an-experiment.md", ("fedshift plan {name}", "fedshift run {name}")
@@ -91,9 +75,15 @@ def write(workspace: Workspace, what: str, name: str) -> list[Path]:
         loader=PackageLoader("fedshift.skeletons"), keep_trailing_newline=True, undefined=StrictUndefined
     )
     words = {"name": name, "class": "".join(word.capitalize() for word in name.split("_"))}
+    files = {f"experiments/{name}.yaml": "experiment.yaml.j2"}
+    if kind:
+        files = {
+            f"{OWN}/{kind}/{name}.py": f"{what}.py.j2",
+            f"{OWN}/tests/test_{name}.py": f"test_{what}.py.j2",
+        }
     texts = {
         workspace.root / path: templates.get_template(template).render(words)
-        for path, template in SKELETONS[what].files(what, name).items()
+        for path, template in files.items()
     }
     for path in texts:
         if path.exists():
