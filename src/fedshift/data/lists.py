@@ -37,9 +37,7 @@ def read_lists(path: Path) -> dict[str, str]:
 
 
 def read_table(path: Path, columns: dict[str, str], cure: str) -> list[tuple[Any, ...]]:
-    """Rows of a compressed CSV file with `columns` (name: dtype). Raises FedshiftError for a missing or
-    damaged file.
-    """
+    """Rows of a compressed CSV file; `columns`: name -> dtype. Raises FedshiftError if it is not whole."""
     if not path.exists():
         raise FedshiftError(path, "no such list of files", cure)
     try:

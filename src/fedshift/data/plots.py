@@ -58,9 +58,7 @@ def plot_counts(counts: Mapping[str, Mapping[str, int]], title: str, path: Path)
 
 
 def plot_partition(table: pd.DataFrame, path: Path) -> None:
-    """PNG: stacked bars of samples per client; samples of no client have separate bars and a separate
-    scale.
-    """
+    """PNG: stacked bars of samples per client; those of no client have their own bars and scale."""
     holder = table["client"].astype(str).where(table["client"] >= 0, table["split"])
     clients = [str(number) for number in range(int(table["client"].max()) + 1)]
     rest = [name for name in ("target", "unused") if (holder == name).any()]

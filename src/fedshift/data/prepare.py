@@ -83,8 +83,7 @@ class Prepared:
 
 
 def load_prepared(folder: Path) -> Prepared:
-    """The images of a folder that `prepare` made; pixels are hashed once per process while size and time
-    stay.
+    """The images of a folder that `prepare` made. A process hashes them once while size and time stay.
 
     Raises Damaged if they or the index do not match prepared.json.
     """
