@@ -193,5 +193,5 @@ def test_a_plugin_with_a_name_of_ours_is_refused(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "fedshift", "list", "methods"]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 2
-    assert "taken:Mine: 'fedprox' is a name of fedshift's own" in done.stderr
-    assert "Rename it in the group fedshift.methods" in done.stderr
+    assert "taken:Mine: 'fedprox' is the name of another one" in done.stderr
+    assert "the entry in the group fedshift.methods" in done.stderr

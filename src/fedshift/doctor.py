@@ -23,14 +23,7 @@ VERDICTS: dict[str, tuple[Verdict, str]] = {"absent": ("wrong", "fetch"), "raw":
 
 
 class Finding(NamedTuple):
-    """One line of the examination.
-
-    `part`: the checked part.
-    `state`: "ok" (present), "absent" (neither present nor needed) or "wrong" (broken, or needed and not
-        present).
-    `text`: the state in words.
-    `cure`: how to fix it.
-    """
+    """One line: the part, its state ("absent": not needed; "wrong": or needed and absent), text, and cure."""
 
     part: str
     state: Verdict

@@ -25,20 +25,16 @@ class FedshiftError(Exception):
 
 
 class Damaged(FedshiftError):
-    """A file whose content is not what was written.
-
-    Another machine may be able to read it, so a retry can help.
-    """
+    """A file whose content is not what was written; a retry may help on another machine."""
 
     def __init__(self, where: object, what: str, cure: str = "") -> None:
         super().__init__(where, what, cure, retry=True)
 
 
 def nearest(name: str, valid: Iterable[str], listing: str = "") -> str:
-    """One sentence with the valid choices that begin with `name`, or else the closest one.
+    """One sentence with the valid choices that begin with `name`, or the closest one, or else all choices.
 
-    If none is close, all choices are listed. If there are many, it has the first ones, or the command that
-    lists them: `fedshift list <listing>`.
+    Of many choices, it has the first ones, or the command that lists them: `fedshift list <listing>`.
     """
     choices = sorted(map(str, valid))
     longer = [choice for choice in choices if name and choice.startswith(str(name))]

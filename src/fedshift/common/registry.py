@@ -1,7 +1,7 @@
-"""Find methods, models, data sets and other plug-ins by name; each is one file or folder.
+"""Find methods, models, data sets and other plug-ins by name; only the requested one is imported.
 
-Only the requested one is imported. A project folder adds its own as files own/<kind>/<name>.py. Other
-packages add theirs by an entry point in the group `fedshift.<kind>` that names the class.
+A project folder adds its own as files own/<kind>/<name>.py. Other packages add theirs by an entry point in
+the group `fedshift.<kind>` that names the class.
 """
 
 import ast
@@ -78,15 +78,14 @@ def own(kind: str) -> tuple[str, ...]:
 @functools.cache
 def names(kind: str) -> tuple[str, ...]:
     """All names of a kind ("methods"), sorted. Raises FedshiftError if two plug-ins have the same name."""
-    what = "'{}' is a name of fedshift's own, and a run may mean one thing only"
-    for taken in {*own(kind)} & {*_plugins(kind)}:
-        cure = f"Rename it in the group fedshift.{kind} of its package."
-        raise FedshiftError(_plugins(kind)[taken].value, what.format(taken), cure)
-    for taken in {*own(kind), *_plugins(kind)} & {*_local(kind)}:
-        raise FedshiftError(
-            _local(kind)[taken], what.format(taken), "Rename the file, and its class's `name`."
-        )
-    return tuple(sorted({*own(kind), *_plugins(kind), *_local(kind)}))
+    places: dict[str, object] = {}
+    plugins = {name: point.value for name, point in _plugins(kind).items()}
+    for name, place in [*dict.fromkeys(own(kind), "").items(), *plugins.items(), *_local(kind).items()]:
+        if name in places:
+            cure = f"Rename the file and its class's `name`, or the entry in the group fedshift.{kind}."
+            raise FedshiftError(place, f"'{name}' is the name of another one", cure)
+        places[name] = place
+    return tuple(sorted(places))
 
 
 def plugin_sources() -> list[Path]:
@@ -102,10 +101,7 @@ def plugin_sources() -> list[Path]:
 
 
 def module(kind: str, name: str, where: str = "registry") -> str:
-    """The dotted name of the module that contains `name`.
-
-    Raises FedshiftError with the nearest valid name.
-    """
+    """The dotted name of the module that contains `name`. Raises FedshiftError for an unknown name."""
     check_known(where, kind.removesuffix("s"), name, names(kind), kind)
     if name in _local(kind):
         return f"{OWN}.{kind}.{name}"
