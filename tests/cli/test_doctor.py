@@ -75,7 +75,7 @@ def test_profile_is_held_against_the_cluster(project: Path) -> None:
     assert states() == ["ok"]
     (project / "slurm" / "cluster.yaml").write_text("slurm_partition: short\ngres: shard:1\n")
     *_, wrong = doctor.slurm(workspace, asked)
-    assert "has no 'shard'" in wrong.text and "leave `gres` out" in wrong.cure
+    assert "has no 'shard'" in wrong.text and "Or change `gres`" in wrong.cure
     sinfo(project, "short", "up", "infinite", "64000", "gpu:2(S:0-1),shard:8(S:0-1)")
     assert states() == ["ok"]
 
