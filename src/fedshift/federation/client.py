@@ -92,39 +92,25 @@ class Worker:
 class Client:
     """One client in one round.
 
-    Identity:
-
     - k: its number
     - t: the round, from 0
     - n: number of its training samples
     - visits: number of rounds it has trained in before
-
-    Weights:
-
     - layout: the entries of its rows
     - received: the row that it received [P + Q]; its trainable part is `w0`
     - row: the row that it trains [P + Q]; its trainable part is `w`
     - model: its network, whose tensors are views into `row`
     - network: `model` with its flat row and gradient
-
-    Data:
-
     - data: positions of its samples by split, and the labels that the partition made rare in its training
       part
     - samples: all images of the run, for `unit` and `normalised`
     - labels: the batch's labels, on the host [B]
-
-    Training:
-
     - criterion: mean loss of logits [B, C] and labels [B]
     - precision: the autocast that `begin`, `loss`, `step` and `mean` run under, but not `grad` and `end`
     - lr: the current learning rate
     - new_epoch: whether this batch is the first of its epoch
     - steps: number of steps taken; 0 in `begin`, and in `end` if every batch was left out
     - lr_sum: sum of the learning rates of these steps
-
-    Storage and messages:
-
     - slot: `C.slot.<name>` are its own slots
     - down: `C.down.<name>` is what the server sent in addition to the model
     - tmp: values that only live in this round

@@ -115,10 +115,8 @@ class Evaluator:
     def weights(self) -> dict[str, Tensor]:
         """The tensors that `evaluation.keep` requests, by name.
 
-        - row: the shared entries
-        - own: each client's private entries
-        - generated: each client's model as the server makes it
-        - <slot>: the evaluated slot, a saved one, or `trained`, clients' models after training
+        These are shared entries ("row"), private ones ("own"), models that the server makes ("generated"),
+        and slots: the evaluated one, saved ones, or "trained", clients' models after training.
         """
         if self._evaluation.keep == "none":
             return {}

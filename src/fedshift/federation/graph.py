@@ -1,14 +1,13 @@
 """A training step as one CUDA graph: recorded once in a client's round, then replayed by one launch.
 
-A graph repeats operations on fixed addresses. Rows, slots, messages, `C.tmp` and the optimiser only have
-fixed addresses within a client's round. Each round therefore records a new graph, and checkpoints contain
-none.
+A graph repeats operations on fixed addresses, which rows, slots, messages, `C.tmp` and the optimiser only
+have within a client's round.
 """
 
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,36 +17,21 @@ from fedshift.federation.client import Client
 from fedshift.federation.method import Method
 
 
-class Graph(Protocol):
-    """The part of torch.cuda.CUDAGraph that `Steps` uses."""
-
-    def capture_begin(self, pool: Any = None, capture_error_mode: str = "global") -> None: ...
-
-    def capture_end(self) -> None: ...
-
-    def replay(self) -> None: ...
-
-    def pool(self) -> Any: ...
-
-
 class Steps:
     """The steps of one client's round; most of them replay a graph.
 
     Eager steps are the first of the round, which creates the optimiser's memory and may differ in a method,
-    and batches of another size. For a method that is steady by epoch, the first step of each epoch is eager,
-    too.
+    batches of another size, and for a method that is steady by epoch the first step of each epoch.
     """
 
     def __init__(
         self, client: Client, method: Method, step: Callable[[Tensor, Tensor], Tensor],
-        graph: Callable[[], Graph] | None,
+        graph: Callable[[], Any] | None,
     ) -> None:  # fmt: skip
-        """step(x, y): takes one step and returns its loss. graph: makes what records a step
-        (torch.cuda.CUDAGraph); None: all steps are eager.
-        """
+        """step(x, y): takes one step and returns its loss. graph: as in `Worker`."""
         self._client, self._name, self._step, self._new = client, method.name, step, graph
         self._steadiness = method.steadiness if graph else ""
-        self._graph: Graph | None = None
+        self._graph: Any = None
 
     def take(self, x: Tensor, y: Tensor) -> Tensor:
         """Take one step on a batch and return its loss."""
@@ -67,7 +51,7 @@ class Steps:
         passes.add(*self._passes)
         return self._loss.clone()
 
-    def _record(self, x: Tensor, y: Tensor) -> Graph:
+    def _record(self, x: Tensor, y: Tensor) -> Any:
         """Record a graph of the step on this batch, without computing it.
 
         Raises FedshiftError for a method that samples on the host, because a replay would repeat its samples.

@@ -21,11 +21,7 @@ AHEAD = 2  # finished gathers that wait for the computation
 
 
 class Augmentation(Protocol):
-    """Batched augmentation in two steps.
-
-    `draw` samples all random numbers for n images. Calling it then applies them on any device, to one batch
-    or to any number of batches of `size` together.
-    """
+    """`draw` samples random numbers for n images; calling it applies them to batches of `size` at once."""
 
     def draw(self, n: int, generator: torch.Generator) -> Tensor: ...
 
@@ -140,10 +136,9 @@ PART = 320  # of a GPU's memory, where that is more
 def batches(
     samples: Samples, order: Tensor, draws: Tensor, sizes: Sequence[int]
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Augment the samples at `order` [M] by `draws` [M, ..] and yield batches of these sizes in turn.
+    """Augment samples at `order` [M] (at home) by `draws` [M, ..] (on the device), several batches at once.
 
-    `order` is at home, `draws` on the device. Yields x [B, 3, h, w], y [B]. The numbers equal those of each
-    batch augmented separately.
+    Yields batches of these sizes: x [B, 3, h, w], y [B], as if each was augmented separately.
     """
     budget = AT_ONCE.get(samples.device.type, AT_ONCE_ELSEWHERE)
     if samples.device.type == "cuda":
