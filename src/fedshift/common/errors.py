@@ -11,8 +11,7 @@ MANY, FEW = 12, 4  # choices: above MANY, only FEW are named
 class FedshiftError(Exception):
     """An error outside the code: where it is, what is wrong, and what to do next.
 
-    `retry`: whether running the same command again can help (a full disk: yes; a misspelled key: no).
-        Workflows use it.
+    `retry`: whether the same command can succeed later (full disk: yes; misspelled key: no).
     """
 
     def __init__(self, where: object, what: str, cure: str = "", *, retry: bool = False) -> None:

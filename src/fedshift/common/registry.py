@@ -112,8 +112,7 @@ def module(kind: str, name: str, where: str = "registry") -> str:
 def get(kind: str, name: str, where: str = "registry") -> Any:
     """The class with this name: the only class in its module whose attribute `name` is `name`.
 
-    Raises FedshiftError for an unknown name, and, with the line, for a file that cannot be imported or has no
-    such class.
+    Raises FedshiftError for an unknown name, and for a file that cannot be imported or has no such class.
     """
     return _class(module(kind, name, where), name)
 

@@ -13,10 +13,7 @@ from fedshift.spec.settings import Local
 
 @dataclass(frozen=True)
 class Batches:
-    """The batches of one client's round.
-
-    order: [M] positions in the client's data; cuts: (epoch, start, stop) of each batch in `order`.
-    """
+    """Positions in a client's data [M]; cuts: (epoch, start, stop) of each batch in `order`."""
 
     order: Tensor
     cuts: list[tuple[int, int, int]]

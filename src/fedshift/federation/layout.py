@@ -81,8 +81,7 @@ class Entry:
 
     - kind: weight | bias | bn_affine | bn_statistic | norm | statistic | embedding, by module type
     - role: the `role` of the nearest module that has one, else ""
-    - layer: the nearest module with `layer = True`, else a convolution or linear map with the normalisation
-      that follows it
+    - layer: as in `Server.layers`
     """
 
     name: str
@@ -126,7 +125,6 @@ class Layout:
         self.dtype = next(iter(trainable.values())).dtype
 
     def _aligned(self, offset: int) -> int:
-        """Round `offset` up to a multiple of the alignment."""
         return -(-offset // self.alignment) * self.alignment
 
     @property
@@ -270,17 +268,13 @@ class Network:
         return self
 
     def backward(self, loss: Tensor, retain_graph: bool = False) -> None:
-        """Set `g` to the gradient of a loss; 0 for entries that it does not reach or that are not trained.
-
-        The gradients of all tensors are copied together, because adding each to its place takes one launch
-        per tensor.
-        """
+        """Set `g` to the gradient of a loss; 0 for entries that it does not reach or that are not trained."""
         trained = [pair for pair in self._gradients if pair[0].requires_grad]
         if len(trained) < len(self._gradients):
             self.g.zero_()
         tensors, places = zip(*trained, strict=True)
         gradients = torch.autograd.grad(loss, tensors, retain_graph=retain_graph, materialize_grads=True)
-        torch._foreach_copy_(places, gradients)
+        torch._foreach_copy_(places, gradients)  # one launch, not one for each tensor
 
 
 def initial(

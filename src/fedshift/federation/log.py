@@ -22,10 +22,7 @@ class Log:
         self._pending: dict[tuple[str, tuple[str, ...], tuple[int, ...]], Tensor] = {}
 
     def of_client(self, name: str, value: Tensor, client: int) -> None:
-        """Save a copy of a client's tensor; the last one of the round counts.
-
-        Raises FedshiftError for a name that the method does not declare.
-        """
+        """Save a copy of a client's tensor. Raises FedshiftError for a name that is not declared."""
         check_known(self._method, "log", name, self._names)
         value, key = value.detach(), (name, CLIENT, (client,))
         before = self._pending.get(key)
@@ -53,7 +50,7 @@ class Log:
     def close(self, finished: int, losses: Tensor) -> tuple[list[list[float]], dict[int, dict[str, float]]]:
         """End the round: bring everything to the host in one transfer, and append it to the table.
 
-        Returns losses [N, 2] as numbers, and the clients' scalars: client -> name -> value.
+        Returns losses [N, 2], and the clients' scalars: client -> name -> value.
         """
         numbers, *values = on_host([losses, *self._pending.values()])
         clients: dict[str, dict[int, Tensor]] = defaultdict(dict)

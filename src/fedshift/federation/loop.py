@@ -112,7 +112,10 @@ class Federation:
             method.local(self.layout),
         )  # fmt: skip
         self.log = Log(method.name, method.logs, len(self.clients))
-        self.server = Server(self.state, self._weights(row), spec.federation.rounds, self.log)
+        sizes = torch.tensor([len(client.train) for client in self.clients]).to(row)
+        uniform = (method.weights or spec.federation.weights) == "uniform"
+        weights = torch.ones_like(sizes) if uniform else sizes
+        self.server = Server(self.state, weights, spec.federation.rounds, self.log)
         self.transfer = transfer(method, self.state)
         self.worker = Worker(
             spec, self.state, samples, self.clients, model, self.build, criterion,
@@ -132,11 +135,6 @@ class Federation:
     def build(self) -> Model:
         """The network, as changed by the method."""
         return self.method.model(self._build())
-
-    def _weights(self, like: Tensor) -> Tensor:
-        sizes = torch.tensor([len(client.train) for client in self.clients]).to(like)
-        uniform = (self.method.weights or self.spec.federation.weights) == "uniform"
-        return torch.ones_like(sizes) if uniform else sizes
 
     def run(self) -> Iterator[int]:
         """Train from the round after `round` to the last; yields the number of finished rounds after each."""

@@ -165,10 +165,9 @@ ADAPTED = "adapted"  # stage of a model that an evaluation has adapted to the he
 
 
 def reported(tested: Collection[Tested]) -> Tested:
-    """The model that selection, tables and MLflow use.
+    """The model that selection and tables use: the first of LOCAL, PERSONALISED, GLOBAL that was tested.
 
-    It is the first of LOCAL, PERSONALISED and GLOBAL that was tested on clients, else GLOBAL. FLGo's logger,
-    the source of FDSE's numbers, does the same.
+    FLGo's logger, the source of FDSE's numbers, does the same.
     """
     return next((choice for choice in (LOCAL, PERSONALISED) if choice in tested), GLOBAL)
 

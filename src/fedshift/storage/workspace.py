@@ -149,10 +149,7 @@ def found(path: Path) -> RunDirectory:
 
 @dataclass(frozen=True)
 class PackStamp:
-    """The summaries of a pack's finished runs, and the failures of those that failed for good, as JSON.
-
-    path: results/packs/<data set>/<method>/<pack>.json
-    """
+    """The summaries of a pack's finished runs, and the failures of those that failed for good, as JSON."""
 
     path: Path
 

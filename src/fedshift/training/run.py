@@ -71,8 +71,7 @@ class Machine:
 def train(workspace: Workspace, spec: RunSpec, machine: Machine, show: bool = False) -> Summary:
     """Train a resolved spec to the end, from its checkpoint if there is one; return its summary.
 
-    A finished run is only read. show: a progress bar on the terminal. Raises FedshiftError for problems that
-    the user can fix. Any error except a kill is recorded in the run's directory.
+    A finished run is only read. show: a progress bar. Any error except a kill is recorded in the directory.
     """
     run = workspace.run(spec.run_name)
     if summary := run.summary():

@@ -99,10 +99,7 @@ def restore(
 
 
 def round_of(summary: dict[str, Any], selection: str) -> int:
-    """The round of the weights of a selection.
-
-    Raises FedshiftError for an unknown selection, and for the best round if no client has a validation image.
-    """
+    """The round of a selection. Raises FedshiftError if it is unknown or has no validation image."""
     if selection not in KEPT:
         raise unknown("select", "round that runs keep", selection, KEPT)
     if selection == "last":
