@@ -45,7 +45,7 @@ def use(project: Path) -> None:
 
 def forget() -> None:
     """Search for plug-ins and import them again after a file below own/ has changed."""
-    for function in (names, _local, _class):
+    for function in (_modules, _local, _class):
         function.cache_clear()
     for name in [name for name in sys.modules if name == OWN or name.startswith(f"{OWN}.")]:
         del sys.modules[name]
@@ -76,16 +76,22 @@ def own(kind: str) -> tuple[str, ...]:
 
 
 @functools.cache
+def _modules(kind: str) -> dict[str, str]:
+    """The module of each name of a kind. Raises FedshiftError if two plug-ins have the same name."""
+    modules = {name: f"{PACKAGES[kind]}.{name}" for name in own(kind)}
+    others = [(name, point.module, point.value) for name, point in _plugins(kind).items()]
+    others += [(name, f"{OWN}.{kind}.{name}", str(path)) for name, path in _local(kind).items()]
+    for name, module, where in others:
+        if name in modules:
+            cure = f"Rename the file and its class's `name`, or the entry in the group fedshift.{kind}."
+            raise FedshiftError(where, f"'{name}' is the name of another one", cure)
+        modules[name] = module
+    return modules
+
+
 def names(kind: str) -> tuple[str, ...]:
     """All names of a kind ("methods"), sorted. Raises FedshiftError if two plug-ins have the same name."""
-    places: dict[str, object] = {}
-    plugins = {name: point.value for name, point in _plugins(kind).items()}
-    for name, place in [*dict.fromkeys(own(kind), "").items(), *plugins.items(), *_local(kind).items()]:
-        if name in places:
-            cure = f"Rename the file and its class's `name`, or the entry in the group fedshift.{kind}."
-            raise FedshiftError(place, f"'{name}' is the name of another one", cure)
-        places[name] = place
-    return tuple(sorted(places))
+    return tuple(sorted(_modules(kind)))
 
 
 def plugin_sources() -> list[Path]:
@@ -103,10 +109,7 @@ def plugin_sources() -> list[Path]:
 def module(kind: str, name: str, where: str = "registry") -> str:
     """The dotted name of the module that contains `name`. Raises FedshiftError for an unknown name."""
     check_known(where, kind.removesuffix("s"), name, names(kind), kind)
-    if name in _local(kind):
-        return f"{OWN}.{kind}.{name}"
-    plugin = _plugins(kind).get(name)
-    return plugin.module if plugin else f"{PACKAGES[kind]}.{name}"
+    return _modules(kind)[name]
 
 
 def get(kind: str, name: str, where: str = "registry") -> Any:
