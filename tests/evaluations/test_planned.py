@@ -58,7 +58,7 @@ MISTAKES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"evaluations": ["confusion"], "adapt": {"confusion": {"run": "fdse", "name": "fdse"}}}, ("adapt.confusion", "is the name of an evaluation, too")),
     ({"evaluations": ["confusoin"]}, (ASKED, "unknown evaluation 'confusoin'", "mean 'confusion'?")),
     ({"evaluations": [{"features": {"image": 3}}]}, (f"{ASKED}.features-3", "unknown key 'image'", "'images'")),
-    ({"evaluations": [{"features": {"images": 0}}]}, (ASKED, "images must be 1 or more")),
+    ({"evaluations": [{"features": {"images": 0}}]}, (ASKED, "greater than or equal to 1")),
     *(({"evaluations": [{name: {"splits": ["target"]}}]}, (ASKED, f"'splits.0' of {name}", "Got 'target'")) for name in OF_CLIENTS),
     ({"evaluations": ["confusion", "confusion"]}, (ASKED, "lists 'confusion' twice")),
     ({"evaluations": ["confusion"], "adapt": {}, "spec": KEEPS_NONE}, (f"{ASKED}.confusion", "its runs keep no weights", "evaluation.keep: post_agg")),

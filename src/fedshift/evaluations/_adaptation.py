@@ -58,8 +58,8 @@ class Adaptation(Evaluation):
                 measured = {"metric": metric, "value": value, "n": len(index), "time": time.time()}
                 yield dict(zip(KEYS, key, strict=True)) | measured
 
-    @staticmethod
-    def line(table: pa.Table) -> str:
+    @classmethod
+    def line(cls, table: pa.Table) -> str:
         records = {(row["stage"], row["metric"]): row for row in table.to_pylist()}
         pairs = {
             metric: (records[BEFORE, metric], records[ADAPTED, metric]) for metric in ("accuracy", "loss")

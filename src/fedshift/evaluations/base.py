@@ -175,10 +175,12 @@ class Evaluation:
         """One of `quantities`, computed from the table of a run; NaN if it is not defined."""
         raise NotImplementedError
 
-    @staticmethod
-    def line(table: pa.Table) -> str:
-        """The line that the command prints when it has written a table."""
-        return f"{len(table)} rows"
+    @classmethod
+    def line(cls, table: pa.Table) -> str:
+        """The line that the command prints when it has written a table: its quantities, or what it holds."""
+        frame = table.to_pandas()
+        found = [f"{label} {cls.quantity(frame, name):.3f}" for name, label in cls.quantities.items()]
+        return ", ".join(found) or f"{len(table)} rows"
 
     def table(self, run: Trained) -> pa.Table:
         """All rows of a run as a table."""

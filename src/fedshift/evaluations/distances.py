@@ -8,7 +8,6 @@ images are taken together, each with the features of its client's model.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import pandas as pd
 import pyarrow as pa
@@ -26,34 +25,24 @@ class Params(OfClients):
     images: Count = 200
 
 
-class Distances(NamedTuple):
-    """Means over pairs of images, NaN without a pair.
+def distances(features: Tensor, label: Tensor, domain: Tensor) -> dict[str, float]:
+    """Mean Euclidean distances over pairs i < j of features [n, F], NaN without a pair.
 
-    They are of two classes, of one class, and of one class in two domains.
-    """
-
-    inter: float
-    intra: float
-    domains: float
-
-
-def distances(features: Tensor, label: Tensor, domain: Tensor) -> Distances:
-    """Mean Euclidean distances over pairs i < j of features [n, F].
-
-    `label`, `domain`: numbers [n].
+    They are of two classes, of one class, and of one class in two domains. `label`, `domain`: numbers [n].
     """
     first, second = torch.triu_indices(len(label), len(label), 1)
     apart = torch.cdist(features, features, compute_mode="donot_use_mm_for_euclid_dist")[first, second]
     alike = label[first] == label[second]
     across = alike & (domain[first] != domain[second])
-    return Distances(*(float(apart[pairs].mean()) for pairs in (~alike, alike, across)))
+    pairs = {"inter": ~alike, "intra": alike, "domains": across}
+    return {name: float(apart[chosen].mean()) for name, chosen in pairs.items()}
 
 
 class ClassDistances(Evaluation):
     """One row for all clients together.
 
     `images`: how many.
-    `inter`, `intra`, `domains`: as in `Distances`.
+    `inter`, `intra`, `domains`: means over pairs of two classes, of one class, and of one in two domains.
     """
 
     name = "distances"
@@ -70,14 +59,9 @@ class ClassDistances(Evaluation):
         pool = pooled(run, models, hp.splits, hp.images, hp.seed)
         numbers = {name: place for place, name in enumerate(dict.fromkeys(pool.domain))}
         domain = torch.tensor([numbers[name] for name in pool.domain])
-        found = distances(pool.features, pool.label, domain)._asdict()
+        found = distances(pool.features, pool.label, domain)
         yield {**run.key(next(iter(models.values())), None, None), "images": len(domain), **found}
 
     @staticmethod
     def quantity(table: pd.DataFrame, name: str) -> float:
         return float(table[name].iloc[0])
-
-    @staticmethod
-    def line(table: pa.Table) -> str:
-        (row,) = table.to_pylist()
-        return f"{row['images']} images: {row['inter']:.3f} between classes, {row['intra']:.3f} within"

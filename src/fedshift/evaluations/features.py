@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from fedshift.evaluations._images import drawn
+from fedshift.evaluations._images import Count, drawn
 from fedshift.evaluations.base import Evaluation, Row, Split, Trained
 
 
@@ -16,13 +16,9 @@ class Params:
     `splits`: "val", "test", "target".
     """
 
-    images: int = 200
+    images: Count = 200
     seed: int = 0
     splits: tuple[Split, ...] = ("test", "target")
-
-    def __post_init__(self) -> None:
-        if self.images < 1:
-            raise ValueError("images must be 1 or more")
 
 
 class Features(Evaluation):

@@ -100,13 +100,3 @@ class Scores(Evaluation):
         ]
         defined = [value for value in values if not np.isnan(value)]
         return float(np.mean(defined)) if defined else float("nan")
-
-    @staticmethod
-    def line(table: pa.Table) -> str:
-        frame = table.to_pandas()
-
-        def told(where: str) -> str:
-            found = {measure: Scores.quantity(frame, f"{measure}_{where}") for measure in MEASURES}
-            return ", ".join(f"{MEASURES[measure]} {value:.3f}" for measure, value in found.items())
-
-        return "; ".join(f"{place}: {told(where)}" for where, place in PLACES.items())
