@@ -110,9 +110,7 @@ def _experiment(definition: Schema, defs: Schema, keys: Schema) -> None:
         "additionalProperties": row,
     }
     keys["axes"] = {"type": "object", "description": keys["axes"]["description"], **_axes()}
-    tune = defs["Tune"]["properties"]
-    tune["spec"] |= SPEC
-    _searched(tune["space"]["additionalProperties"], {"type": "null"})
+    defs["Tune"]["properties"]["spec"] |= SPEC
     defs["AxisValues"]["properties"]["key"] |= {"anyOf": [{"enum": [*settings()]}, {"pattern": OPEN_KEYS}]}
     _listed(keys["figures"]["anyOf"][0], "figures")
     _listed(keys["evaluations"], "evaluations")
@@ -123,10 +121,10 @@ def _experiment(definition: Schema, defs: Schema, keys: Schema) -> None:
     }
 
 
-def _searched(block: Schema, *more: Schema) -> None:
+def _searched(block: Schema) -> None:
     """Complete a mapping of dotted keys to what is searched: a list of values, or the long form."""
     block["propertyNames"] = {"anyOf": [{"enum": [*settings()]}, {"pattern": OPEN_KEYS}]}
-    block["additionalProperties"] = {"anyOf": [VALUES, {"$ref": "#/$defs/Space"}, *more]}
+    block["additionalProperties"] = {"anyOf": [VALUES, {"$ref": "#/$defs/Space"}]}
 
 
 def _listed(block: Schema, kind: str) -> None:

@@ -21,7 +21,8 @@ from fedshift.storage.rundir import RunDirectory
 
 from .conftest import Project, accuracy
 
-TUNE = {"budget": 3, "seeds": [100, 101], "space": {"*": {"local.lr": [0.1, 0.2, 0.3]}}}
+TUNE = {"budget": 3, "seeds": [100, 101]}
+RATES = 'grid: {"*": {local.lr: [0.1, 0.2, 0.3]}}'
 Values = dict[float, tuple[float, float]]  # rate -> accuracy on validation; on test and the held-out domain
 
 
@@ -30,6 +31,9 @@ def searched(
 ) -> tuple[Experiment, Collected]:
     """The finished search of one row over three rates; the second seed lies 0.02 above the first."""
     axes = {"target": ["plain"], "seed": [0]}
+    preset = project.workspace.reference / "presets" / "fedavg.yaml"
+    preset.unlink(missing_ok=True)  # a link to ours
+    preset.write_text(RATES)
     project.declare(methods={"fedavg": None}, axes=axes, tune=TUNE, protocol=protocol, **keys)
     experiment = load(project.workspace, "toy")
     project.name = "toy.tuning"

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from fedshift.experiments.protocols import Partial, Rule, Space
+from fedshift.experiments.protocols import Partial, Rule
 from fedshift.spec import Closed
 
 SELECTED = "selected"  # of a claim: the round that tables show
@@ -48,8 +48,9 @@ class Adapt(Closed):
 
 
 class Tune(Closed):
-    """The search before the final runs, which finds their methods' settings by validation
-    (docs/tuning.md).
+    """The search before the final runs, which finds their methods' settings by validation (docs/tuning.md).
+
+    It covers the `grid` of the protocol and of each method's preset, without what a row or an axis sets.
     """
 
     budget: int | Literal["grid"] = Field(
@@ -57,7 +58,6 @@ class Tune(Closed):
         "`grid`: all points of each row's grid, as papers do, few for a method with few parameters."
     )
     seeds: list[int] = Field(min_length=1, description="Seeds of the search; no final run may have them.")
-    draw: int = Field(0, ge=0, description="Another number, other points.")
     spec: Partial = Field(
         {},
         description="What differs from the final runs, a part of a run's specification: `{federation: "
@@ -67,12 +67,6 @@ class Tune(Closed):
         {},
         description="Axis -> the values on it that are tuned, together: one choice for all values of the "
         "axis. Each value of an axis that is not here has a choice of its own.",
-    )
-    space: dict[str, dict[str, Space | None]] = Field(
-        {},
-        description='Row, or "*" for all -> dotted key -> what is searched, in place of the `grid` of '
-        "reference/protocols and reference/presets; null: not this key. What a row's entry or an axis sets "
-        "is not searched.",
     )
     like: dict[str, str] = Field(
         {}, description="Row -> the row whose choice it takes; it is not tuned itself."

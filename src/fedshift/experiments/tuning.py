@@ -8,7 +8,6 @@ chooses the values.
 
 import itertools
 import math
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -53,8 +52,8 @@ def trials(workspace: Workspace, experiment: Experiment) -> list[Trial]:
     for row in experiment.methods:
         if row not in tune.like:  # or it takes another row's choice
             method = method_of(row, entry(experiment, row)[1], merge(known.spec, experiment.spec))
-            spaces = _wanted(experiment, tune, row, searched(workspace, experiment.protocol, method))
-            tried = points(spaces, tune.budget, tune.draw, f"{where}: {row}")
+            spaces = _free(experiment, row, searched(workspace, experiment.protocol, method))
+            tried = points(spaces, tune.budget, f"{where}: {row}")
             found += [Trial(row, point) for point in tried]
     return found
 
@@ -110,12 +109,6 @@ def check_places(
             raise FedshiftError(f"{_where(experiment)}.axes", what, "Add a value of it that these runs have.")
 
 
-def unequal(found: Iterable[Trial]) -> dict[str, int]:
-    """Row -> its number of points, if rows have different numbers; else empty."""
-    counts = Counter(trial.row for trial in found)
-    return counts if len({*counts.values()}) > 1 else {}
-
-
 def _where(experiment: Experiment) -> str:
     return f"{experiment.file}: tune"
 
@@ -145,7 +138,7 @@ def _checked(experiment: Experiment, known: Protocol) -> Tune:
         check_known(f"{where}.axes", "axis that may be tuned together", axis, others)
         if not tune.axes[axis]:
             raise FedshiftError(f"{where}.axes.{axis}", "has no value", "List values of the axis.")
-    for row in [*tune.like, *tune.like.values(), *(row for row in tune.space if row != "*")]:
+    for row in [*tune.like, *tune.like.values()]:
         check_known(where, "row of this experiment", row, experiment.methods)
     if again := [row for row in tune.like.values() if row in tune.like]:
         raise FedshiftError(f"{where}.like", f"'{again[0]}' is not tuned itself", "Name a row that is tuned.")
@@ -155,24 +148,22 @@ def _checked(experiment: Experiment, known: Protocol) -> Tune:
     return tune
 
 
-def _wanted(experiment: Experiment, tune: Tune, row: str, spaces: dict[str, Space]) -> dict[str, Space]:
-    """`spaces`, updated by `tune.space`, without settings that the row's entry or an axis sets."""
-    wanted: dict[str, Space | None] = {**spaces, **tune.space.get("*", {}), **tune.space.get(row, {})}
+def _free(experiment: Experiment, row: str, spaces: dict[str, Space]) -> dict[str, Space]:
+    """`spaces` without settings that the row's entry or an axis sets."""
     fixed = [*dict(dotted(entry(experiment, row)[1])), *(axis.key for axis in experiment.axes.values())]
     return {
         key: space
-        for key, space in wanted.items()
-        if space is not None and not any(f"{key}.".startswith(f"{setter}.") for setter in fixed)
+        for key, space in spaces.items()
+        if not any(f"{key}.".startswith(f"{setter}.") for setter in fixed)
     }
 
 
-def points(spaces: Mapping[str, Space], budget: int | str, draw: int, where: str) -> list[Point]:
+def points(spaces: Mapping[str, Space], budget: int | str, where: str) -> list[Point]:
     """The points of a space to try.
 
     With budget "grid" these are all points. Otherwise they are the first `budget` different ones of a
-    scrambled Halton sequence, which covers a space evenly at any length. `draw` seeds the scrambling. A
-    larger budget begins with the points of a smaller one, whose runs then exist already. Equal spaces get
-    equal points.
+    scrambled Halton sequence, which covers a space evenly at any length. A larger budget begins with the
+    points of a smaller one, whose runs then exist already. Equal spaces get equal points.
 
     Raises FedshiftError at `where` if the space has fewer points than the budget requires, and for a range in
     a grid.
@@ -188,10 +179,10 @@ def points(spaces: Mapping[str, Space], budget: int | str, draw: int, where: str
     if not ranges and finite < budget:
         keys = ", ".join(spaces) or "no setting"
         what = f"has {finite} points to search ({keys}), and the budget is {budget}"
-        cure = "Rows have the same budget: lower it, or give this one more values or a range (tune.space)."
+        cure = "Lower the budget of all rows, or give this one more values or a range (reference/presets)."
         raise FedshiftError(where, what, cure)
     found: dict[str, Point] = {}
-    for point in itertools.islice(_sequence(spaces, draw), LONGEST):
+    for point in itertools.islice(_sequence(spaces), LONGEST):
         found.setdefault(canonical_json(point), point)
         if len(found) == budget:
             return [*found.values()]
@@ -199,12 +190,12 @@ def points(spaces: Mapping[str, Space], budget: int | str, draw: int, where: str
     raise FedshiftError(where, what, "Widen a range, or lower the budget.")
 
 
-def _sequence(spaces: Mapping[str, Space], draw: int) -> Iterator[Point]:
+def _sequence(spaces: Mapping[str, Space]) -> Iterator[Point]:
     """An endless sequence of points, with repetitions if lists are short."""
     import numpy as np
     from scipy.stats import qmc
 
-    sequence = qmc.Halton(len(spaces), rng=np.random.default_rng(draw)) if spaces else None
+    sequence = qmc.Halton(len(spaces), rng=np.random.default_rng(0)) if spaces else None
     while sequence:
         for numbers in sequence.random(64).tolist():
             pairs = zip(spaces.items(), numbers, strict=True)
