@@ -116,10 +116,10 @@ def test_a_device_without_rows_is_assumed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (HEADER + SMALL + LARGE.replace("80", "fast"), r"costs\.csv, line 3: cannot be read: .*'fast'"),
+        (HEADER + SMALL + LARGE.replace("80", "fast"), r"costs\.csv, line 3: 'images_per_second': .*'fast'"),
         (
             "model,device,precision\ndigits_cnn,cpu,fp32\n",
-            r"line 2: cannot be read: no column 'input_px'\n  Fix",
+            r"line 2: 'input_px' is missing",
         ),
     ],
 )

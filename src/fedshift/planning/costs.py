@@ -17,9 +17,10 @@ import csv
 import functools
 import io
 import math
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from fedshift.common.errors import FedshiftError, unknown
 from fedshift.common.files import read_text
@@ -32,7 +33,7 @@ from fedshift.federation.method import Method
 from fedshift.models.base import Model
 from fedshift.planning.planfile import COSTS, FACTORS
 from fedshift.spec import RunSpec
-from fedshift.spec.block import params
+from fedshift.spec.block import Block, closed, params
 from fedshift.storage.workspace import Workspace
 
 UNKNOWN_DOMAIN = 2500  # images, where a data set has neither a manifest yet nor published counts
@@ -154,7 +155,6 @@ def counts(workspace: Workspace, name: str, release: str) -> Counts:
 
 ASSUMED = {"cpu": 5e9, "cuda": 2e11}  # forward MACs a second in training, below every row of costs.csv
 MEASURED_ON, MEASURED_EPOCHS = ("digits_cnn", 32), 2  # benchmarks/methods.csv
-Read = TypeVar("Read")
 
 
 class Speed(NamedTuple):
@@ -165,48 +165,47 @@ class Speed(NamedTuple):
     measured: bool
 
 
-class Row(NamedTuple):
+class Row(BaseModel):
     """A row of benchmarks/costs.csv: images per second of FedAvg."""
 
+    model_config = ConfigDict(frozen=True)
     model: str
-    px: int
+    input_px: int
     device: str
     precision: str
-    images_per_second: float
+    images_per_second: float = Field(gt=0)
 
     @property
     def name(self) -> str:
-        return f"{self.model} at {self.px} px in {self.precision}"
+        return f"{self.model} at {self.input_px} px in {self.precision}"
 
 
-class Factor(NamedTuple):
+class Factor(BaseModel):
     """A row of benchmarks/methods.csv: costs of a method relative to FedAvg."""
 
-    seconds: float  # for a training image
-    passes: float  # of images through networks, in local steps
-    outside: float  # passes before or after the local steps, once a round
+    method: str
+    factor: float  # of the seconds for a training image
+    passes: float = 1.0  # of images through networks, in local steps
+    outside: float = 0.0  # passes before or after the local steps, once a round
 
 
 @functools.cache
-def measured(workspace: Workspace) -> tuple[Row, ...]:
+def measured(workspace: Workspace) -> list[Row]:
     """The rows of benchmarks/costs.csv. Raises FedshiftError for an invalid one."""
-
-    def read(row: dict[str, str]) -> Row:
-        px, speed = int(row["input_px"]), float(row["images_per_second"])
-        return Row(row["model"], px, row["device"], row["precision"], speed)
-
-    return tuple(_rows(workspace.root / COSTS, read))
+    return _rows(workspace.root / COSTS, Row)
 
 
 @functools.cache
 def factors(workspace: Workspace) -> dict[str, Factor]:
     """The rows of benchmarks/methods.csv by method. Raises FedshiftError for an invalid one."""
+    return {row.method: row for row in _rows(workspace.root / FACTORS, Factor)}
 
-    def read(row: dict[str, str]) -> tuple[str, Factor]:
-        passes, outside = float(row.get("passes") or 1), float(row.get("outside") or 0)
-        return row["method"], Factor(float(row["factor"]), passes, outside)
 
-    return dict(_rows(workspace.root / FACTORS, read))
+def _rows(path: Path, kind: type[Block]) -> list[Block]:
+    """The rows of a CSV file, if there is one. Raises FedshiftError, with the line, for an invalid one."""
+    rows = csv.DictReader(io.StringIO(read_text(path))) if path.is_file() else ()
+    given = ({name: text for name, text in row.items() if text} for row in rows)
+    return [closed(kind, row, f"{path}, line {number}") for number, row in enumerate(given, 2)]
 
 
 def speed(workspace: Workspace, spec: RunSpec, device: str) -> Speed:
@@ -217,13 +216,13 @@ def speed(workspace: Workspace, spec: RunSpec, device: str) -> Speed:
     rows = [row for row in measured(workspace) if row.device == device]
     model, px, precision = spec.model.name, spec.data.input_px, spec.local.precision
     for row in rows:
-        if (model, px, precision) == (row.model, row.px, row.precision):
+        if (model, px, precision) == (row.model, row.input_px, row.precision):
             return Speed(row.images_per_second, row.name, True)
     own, assumed = plain_macs(model, px), ASSUMED[device]
     if not rows:
         return Speed(assumed / own, f"{assumed:.0e} multiply-accumulates a second, assumed", False)
     alike = [row for row in rows if row.precision == precision] or rows
-    macs = {row: plain_macs(row.model, row.px, COSTS) for row in alike}
+    macs = {row: plain_macs(row.model, row.input_px, COSTS) for row in alike}
     nearest = min(alike, key=lambda row: abs(math.log(macs[row] / own)))
     return Speed(nearest.images_per_second * macs[nearest] / own, nearest.name, False)
 
@@ -246,21 +245,5 @@ def factor(workspace: Workspace, spec: RunSpec) -> float:
         return 1.0
     row, smaller = factors(workspace)[spec.method.name], plain_macs(*MEASURED_ON)
     share = min(1.0, smaller / plain_macs(spec.model.name, spec.data.input_px)) ** (1 / 3)
-    rest = max(0.0, row.seconds - row.passes - row.outside / MEASURED_EPOCHS)
+    rest = max(0.0, row.factor - row.passes - row.outside / MEASURED_EPOCHS)
     return max(1.0, row.passes + row.outside / spec.local.epochs + share * rest)
-
-
-def _rows(path: Path, read: Callable[[dict[str, str]], Read]) -> list[Read]:
-    """Apply `read` to each row of a CSV file; empty if the file is absent.
-
-    Raises FedshiftError, with the line, for a row without a required column or with text for a number.
-    """
-    if not path.is_file():
-        return []
-    rows = csv.DictReader(io.StringIO(read_text(path)))
-    try:
-        return [read(row) for row in rows]
-    except (KeyError, TypeError, ValueError) as error:  # TypeError: the row ends before the column
-        told = f"no column {error}" if isinstance(error, KeyError) else str(error)
-        where, cure = f"{path}, line {rows.line_num}", "Fix the file: benchmarks/README.md."
-        raise FedshiftError(where, f"cannot be read: {told}", cure) from None

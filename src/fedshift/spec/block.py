@@ -62,7 +62,7 @@ def _explain(block: type[BaseModel], error: ValidationError, where: str) -> Feds
         choices = [choice.strip("' ") for choice in first["ctx"]["expected"].replace(" or ", ", ").split(",")]
         what, cure = f"'{place}' cannot be '{given}'", nearest(str(given), choices)
     elif kind == "missing":
-        what, cure = f"'{place}' is missing", f"Add '{place}' there or in the protocol that it names."
+        what, cure = f"'{place}' is missing", f"Add '{place}'; runs may have it from their protocol, too."
     else:
         shown = f" (got {given!r})" if isinstance(given, str | int | float) else ""
         what = f"'{place or block.__name__}': {first['msg'].removeprefix('Value error, ')}{shown}"
