@@ -1,6 +1,7 @@
 """The formulas of analyses, by hand."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -8,7 +9,7 @@ import pytest
 import torch
 
 from fedshift.common.registry import get
-from fedshift.evaluations._images import of_client
+from fedshift.evaluations._images import OfClients, of_client
 from fedshift.evaluations.activations import divergences
 from fedshift.evaluations.base import Kept
 from fedshift.evaluations.cka import linear_cka
@@ -58,6 +59,7 @@ def test_a_run_has_the_mean_and_the_least_cka_of_its_pairs() -> None:
 
 
 def test_a_client_without_images_of_a_split_has_none() -> None:
+    hp = OfClients(images=4)
     kept = Kept("personalised", "post_train", 0, torch.zeros(2), [(0, "test", torch.arange(5))])
-    assert of_client(kept, 1, (), 4, 0).tolist() == of_client(kept, 0, ("val",), 4, 0).tolist() == []
-    assert len(of_client(kept, 0, (), 4, 0)) == 4
+    assert of_client(kept, 1, hp).tolist() == of_client(kept, 0, replace(hp, splits=("val",))).tolist() == []
+    assert len(of_client(kept, 0, hp)) == 4

@@ -1,6 +1,5 @@
 """Images for evaluations: a sample of each set, the same for all methods; and their features."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple
 
@@ -41,14 +40,12 @@ def drawn(index: Tensor, images: int, seed: int, client: int, split: str) -> Ten
     return index[order[:images].sort().values.to(index.device)]
 
 
-def of_client(kept: Kept, client: int, splits: Sequence[str], images: int, seed: int) -> Tensor:
-    """Positions of a client's images: at most `images` of each of these splits, each once.
-
-    Without splits: of the test split, or of validation if the client has no test image.
-    """
+def of_client(kept: Kept, client: int, hp: OfClients) -> Tensor:
+    """Positions of a client's images, each once."""
     own = {split: index for holder, split, index in kept.sets if holder == client}
-    splits = splits or (["test"] if len(own.get("test", ())) else ["val"])
-    parts = [drawn(index, images, seed, client, split) for split, index in own.items() if split in splits]
+    splits = hp.splits or (["test"] if len(own.get("test", ())) else ["val"])
+    chosen = {split: index for split, index in own.items() if split in splits}
+    parts = [drawn(index, hp.images, hp.seed, client, split) for split, index in chosen.items()]
     return torch.cat(parts).unique() if parts else torch.empty(0, dtype=torch.int64)
 
 
@@ -71,18 +68,18 @@ class Pool(NamedTuple):
     domain: list[str]
 
 
-def pooled(run: Trained, models: dict[int, Kept], splits: Sequence[str], images: int, seed: int) -> Pool:
+def pooled(run: Trained, models: dict[int, Kept], hp: OfClients) -> Pool:
     """The features of every client's images. Raises FedshiftError where no client has an image."""
     domains, features, clients, samples, labels = run.domains(), [], [], [], []
     for client, kept in models.items():
-        index = of_client(kept, client, splits, images, seed)
+        index = of_client(kept, client, hp)
         for out, y in run.outputs(kept.row, index):
             features.append(out.feature.cpu())
             labels.append(y.cpu())
         clients.append(torch.full((len(index),), client))
         samples.append(index.cpu())
     if not sum(map(len, samples)):
-        what = f"no client has an image in {', '.join(splits) or 'test or validation'}"
+        what = f"no client has an image in {', '.join(hp.splits) or 'test or validation'}"
         raise FedshiftError("evaluation", what, "Name other splits: splits=[val].")
     sample = torch.cat(samples)
     named = [domains[place] for place in sample.tolist()]

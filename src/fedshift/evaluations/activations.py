@@ -57,7 +57,7 @@ class Activations(Evaluation):
     def rows(self, run: Trained) -> Iterator[Row]:
         hp, stages = self.hp, named(run.network.model, self.hp.stages, "evaluation activations")
         for client, kept in run.of_clients(hp.stage).items():
-            index = of_client(kept, client, hp.splits, hp.images, hp.seed)
+            index = of_client(kept, client, hp)
             for place, (stage, values) in enumerate(responses(run, kept.row, index, stages).items(), 1):
                 yield {
                     **run.key(kept, client, None), "layer": stage, "place": place, "images": len(index),

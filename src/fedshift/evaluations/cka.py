@@ -36,7 +36,7 @@ class CKA(Evaluation):
 
     def rows(self, run: Trained) -> Iterator[Row]:
         hp, models = self.hp, run.of_clients(self.hp.stage)
-        parts = [of_client(kept, k, hp.splits, hp.images, hp.seed) for k, kept in models.items()]
+        parts = [of_client(kept, k, hp) for k, kept in models.items()]
         index = torch.cat(parts)
         outputs = {client: run.outputs(kept.row, index) for client, kept in models.items()}
         features = {client: torch.cat([out.feature for out, _ in made]) for client, made in outputs.items()}

@@ -56,7 +56,7 @@ class ClassDistances(Evaluation):
 
     def rows(self, run: Trained) -> Iterator[Row]:
         hp, models = self.hp, run.of_clients(self.hp.stage)
-        pool = pooled(run, models, hp.splits, hp.images, hp.seed)
+        pool = pooled(run, models, hp)
         numbers = {name: place for place, name in enumerate(dict.fromkeys(pool.domain))}
         domain = torch.tensor([numbers[name] for name in pool.domain])
         found = distances(pool.features, pool.label, domain)

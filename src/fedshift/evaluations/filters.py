@@ -63,7 +63,7 @@ class Filters(Evaluation):
     def rows(self, run: Trained) -> Iterator[Row]:
         hp, models = self.hp, run.of_clients(self.hp.stage)
         stages = named(run.network.model, hp.stages, "evaluation filters")
-        index = {k: of_client(kept, k, hp.splits, hp.images, hp.seed) for k, kept in models.items()}
+        index = {k: of_client(kept, k, hp) for k, kept in models.items()}
         found = {k: responses(run, kept.row, index[k], stages) for k, kept in models.items()}
         domains = run.domains()
         for place, stage in enumerate(stages, 1):

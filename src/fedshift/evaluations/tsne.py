@@ -42,7 +42,7 @@ class TSNE(Evaluation):
         from sklearn import manifold
 
         hp, models = self.hp, run.of_clients(self.hp.stage)
-        pool = pooled(run, models, hp.splits, hp.images, hp.seed)
+        pool = pooled(run, models, hp)
         count = len(pool.label)
         if count < 5:
             what = f"{count} images make no map"
