@@ -63,22 +63,18 @@ def _refused(archived: Archived, member: str, what: str) -> FedshiftError:
 
 
 def _table(archived: Archived, name: str) -> pa.Table:
-    """The Parquet file of that name.
-
-    Raises FedshiftError if it is damaged, or has other columns than a run records.
-    """
+    """The Parquet file of that name. Raises FedshiftError if it has other columns than a run records."""
     try:
         table = read_parquet(archived.content[name])
     except (pa.ArrowException, OSError) as error:
         raise _refused(archived, name, f"is no Parquet file: {error}") from None
     wanted = SCHEMAS.get(name)
     if wanted is not None and not table.schema.equals(wanted):
-        types = {field.name: field.type for field in table.schema}
-        for field in wanted:
-            if types.get(field.name) != field.type:
-                what = f"column '{field.name}' is {types.get(field.name, 'not there')}, not {field.type}"
-                raise _refused(archived, name, what)
-        raise _refused(archived, name, f"has columns that no run records: {', '.join(types)}")
+        found, recorded = (
+            {f"{field.name} ({field.type})" for field in schema} for schema in (table.schema, wanted)
+        )
+        what = f"has other columns than a run records: {', '.join(sorted(found ^ recorded))}"
+        raise _refused(archived, name, what)
     return table
 
 

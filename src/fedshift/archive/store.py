@@ -61,10 +61,7 @@ def archived(workspace: Workspace, directories: Iterable[str]) -> int:
 
 
 def of_run(workspace: Workspace, run: str) -> list[Archived]:
-    """The archived files of a run (RunSpec.run_name), from several machines.
-
-    Tables use the first, the newest.
-    """
+    """The archived files of a run (RunSpec.run_name), the newest, which tables use, first."""
     files = map(read, paths(workspace, run))
     return sorted(files, key=lambda file: (-file.index.finished, file.hash))
 
