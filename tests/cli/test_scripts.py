@@ -1,9 +1,6 @@
-"""What plans say of the machine and of means, and what scripts and shells read: JSON, and the names that complete a word."""
+"""What plans say of the machine and of means, and what scripts read: JSON."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -83,24 +80,3 @@ def test_names_with_titles() -> None:
     listed = json.loads(done(fedshift(ROOT, "list", "methods", "--json")))
     assert listed.keys() == {"methods"} and [*listed["methods"]] == [*names("methods")]
     assert listed["methods"]["fedavg"].startswith("FedAvg")
-
-
-@pytest.mark.parametrize(
-    ("typed", "expected"),
-    [
-        ("run hfedf/ph", {"hfedf/photo"}),
-        ("train fedav", {"fedavg"}),
-        ("train fedavg --data dig", {"digits", "digits_dg"} & {*names("datasets")}),
-        ("train fedavg --data digits --target i", {"ink"}),
-        ("table demo_t", {"demo_tuned"}),
-        ("new metr", {"metric"}),
-    ],
-)
-def test_a_shell_completes_names(typed: str, expected: set[str]) -> None:
-    words = f"fedshift {typed}"
-    asked = {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
-    environment = os.environ | asked | {"_FEDSHIFT_COMPLETE": "bash_complete"}
-    code = "from fedshift.cli import main; main(prog_name='fedshift')"
-    command = [sys.executable, "-c", code]
-    ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert {line.partition(",")[2] for line in ran.stdout.splitlines()} == expected, ran.stderr

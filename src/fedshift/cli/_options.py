@@ -1,50 +1,16 @@
-"""Arguments and options shared by several commands, conversion of their values, and completion in shells.
-
-Enable completion with `eval "$(_FEDSHIFT_COMPLETE=bash_source fedshift)"`, or zsh_source, fish_source.
-"""
+"""Arguments and options shared by several commands, and conversion of their values."""
 
 import json
-from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import click
 import yaml
 
-from fedshift.common import registry
 from fedshift.common.errors import FedshiftError
 from fedshift.common.yaml_file import value as value_of
-from fedshift.storage.workspace import Workspace, project_folder
 
-Completer = Callable[[click.Context, click.Parameter, str], list[str]]
-Names = Callable[[Workspace], Iterable[str]]
-
-
-def complete(*kinds: Names) -> Completer:
-    """For `shell_complete=`: the names of these kinds that begin with the given text."""
-
-    def completed(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
-        workspace = Workspace(Path(context.find_root().params.get("root") or project_folder()))
-        return [name for names in kinds for name in names(workspace) if name.startswith(begun)]
-
-    return completed
-
-
-def registered(kind: str) -> Names:
-    """All names of a kind (`fedshift list`)."""
-    return lambda workspace: registry.names(kind)
-
-
-def experiments(workspace: Workspace) -> list[str]:
-    """The names of the files below experiments/."""
-    from fedshift.experiments.load import available
-
-    return available(workspace)
-
-
-experiment_argument = click.argument("experiment", shell_complete=complete(experiments))
-experiments_argument = click.argument(
-    "names", metavar="[EXPERIMENT]...", nargs=-1, shell_complete=complete(experiments)
-)
+experiment_argument = click.argument("experiment")
+experiments_argument = click.argument("names", metavar="[EXPERIMENT]...", nargs=-1)
 
 json_option = click.option("--json", "as_json", is_flag=True, help="As JSON, for scripts.")
 

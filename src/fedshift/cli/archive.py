@@ -10,7 +10,6 @@ from fedshift.archive import store
 from fedshift.archive.check import check
 from fedshift.archive.compare import compare
 from fedshift.archive.file import read
-from fedshift.cli._options import complete, experiments
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.load import load
 from fedshift.storage.rundir import RunDirectory, State
@@ -21,7 +20,7 @@ from fedshift.storage.workspace import Workspace
     epilog="Examples: fedshift archive hfedf/table2; fedshift archive --check; "
     "fedshift archive hfedf/table2 --compare"
 )
-@click.argument("experiment", required=False, shell_complete=complete(experiments))
+@click.argument("experiment", required=False)
 @click.option(
     "--check",
     "checking",

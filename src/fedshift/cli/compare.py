@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from fedshift.cli._options import complete, parsed, registered
+from fedshift.cli._options import parsed
 from fedshift.cli.run import profile_option, snakemake, snakemake_arguments, to_its_end
 from fedshift.common.files import write_bytes
 from fedshift.storage.workspace import Workspace
@@ -18,7 +18,6 @@ from fedshift.storage.workspace import Workspace
     "--data",
     metavar="DATASET[:RELEASE]",
     required=True,
-    shell_complete=complete(registered("datasets")),
     help="Data set: digits, pacs:hfedf, or folder:PATH, a tree domain/class/image.",
 )
 @click.option("--methods", default="all", show_default=True, metavar="NAME,NAME..", help="Methods.")

@@ -12,9 +12,7 @@ import click
 from fedshift.analysis.collect import Use, planned
 from fedshift.analysis.evaluated import gather
 from fedshift.cli._options import (
-    complete,
     device_option,
-    experiments,
     parsed,
     plan_option,
     threads_option,
@@ -39,7 +37,7 @@ Tasks = dict[str, tuple[Task, list[Use]]]  # by the names of their files, each w
 
 
 @click.command(epilog="Examples: fedshift evaluate 3c3d32cc scores; fedshift evaluate demo confusion")
-@click.argument("subject", metavar="EXPERIMENT|DIGEST", shell_complete=complete(experiments))
+@click.argument("subject", metavar="EXPERIMENT|DIGEST")
 @click.argument("evaluation", required=False)
 @plan_option
 @click.option("--param", "params", multiple=True, metavar="KEY=VALUE", help="A parameter of EVALUATION.")

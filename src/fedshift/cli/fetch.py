@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fedshift.cli._options import complete, registered
-
 if TYPE_CHECKING:
     from fedshift.storage.workspace import Workspace
 
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
     epilog="Examples: fedshift fetch pacs; fedshift fetch folder --from TREE --release mine; "
     "fedshift fetch weights resnet18",
 )
-@click.argument("name", metavar="NAME|weights", shell_complete=complete(registered("datasets")))
+@click.argument("name", metavar="NAME|weights")
 @click.argument("models", metavar="[MODEL]...", nargs=-1)
 @click.option("--release", help="Release; for `folder`, your name for the tree.  [default: original]")
 @click.option(

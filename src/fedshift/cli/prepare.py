@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from fedshift.cli._options import complete, plan_option, registered, required, unchanged
+from fedshift.cli._options import plan_option, required, unchanged
 from fedshift.common.errors import unknown
 from fedshift.data.plots import plot_domains
 from fedshift.data.prepare import load_prepared, prepare
@@ -15,7 +15,7 @@ from fedshift.storage.workspace import Workspace
 
 
 @click.command
-@click.argument("name", metavar="DATASET[/RECIPE]", shell_complete=complete(registered("datasets")))
+@click.argument("name", metavar="DATASET[/RECIPE]")
 @plan_option
 @click.option("--release", default="original", show_default=True)
 @click.option("--px", default=32, show_default=True, help="Side of the squares, in pixels.")

@@ -10,7 +10,6 @@ from types import FrameType
 
 import click
 
-from fedshift.cli._options import complete, experiments
 from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import names
 from fedshift.storage.workspace import Workspace
@@ -30,7 +29,7 @@ snakemake_arguments = click.argument(
 @click.command(
     epilog="Examples: fedshift run demo; fedshift run hfedf/table2 --profile slurm; fedshift run demo -n"
 )
-@click.argument("name", metavar="EXPERIMENT", shell_complete=complete(experiments))
+@click.argument("name", metavar="EXPERIMENT")
 @profile_option
 @click.option("-n", "--dry-run", is_flag=True, help="Show what would run, and start nothing.")
 @click.option("-j", "--cores", type=click.IntRange(min=1), help="CPU cores to use.  [default: the profile's]")
