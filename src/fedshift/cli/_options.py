@@ -1,6 +1,7 @@
 """Arguments and options shared by several commands, and conversion of their values."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -42,6 +43,14 @@ threads_option = click.option(
 def echo_json(value: object) -> None:
     """Print a value as JSON."""
     click.echo(json.dumps(value, indent=1, ensure_ascii=False))
+
+
+def echo_rows(rows: Sequence[Sequence[object]]) -> None:
+    """Print aligned columns, the first one to the left, the others to the right."""
+    widths = [max(len(str(cell)) for cell in column) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [f"{cell!s:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True)]
+        click.echo("  ".join([f"{row[0]!s:{widths[0]}}", *cells]))
 
 
 def parsed(options: tuple[str, ...], flag: str) -> dict[str, object]:

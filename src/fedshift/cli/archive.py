@@ -10,6 +10,7 @@ from fedshift.archive import store
 from fedshift.archive.check import check
 from fedshift.archive.compare import compare
 from fedshift.archive.file import read
+from fedshift.cli._options import echo_rows
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.load import load
 from fedshift.storage.rundir import RunDirectory, State
@@ -56,7 +57,10 @@ def command(
         named, files = {run.digest for run in runs}, sorted(workspace.archive.rglob("*.zip"))
         if experiment:
             files = [path for path in files if path.name.partition("-")[0] in named]
-        (_check if checking else _list)(workspace, files)
+        if listed:
+            echo_rows([store.COLUMNS, *store.listed(map(read, files))])
+        else:
+            _check(workspace, files)
         return
     finished = [run for run in runs if run.outcome() is State.FINISHED]
     if comparing:
@@ -112,15 +116,6 @@ def _check(workspace: Workspace, files: list[Path]) -> None:
         click.echo(f"{count:6}  {machine}")
     if refused:
         raise FedshiftError(workspace.archive, f"{refused} files are rejected: see above")
-
-
-def _list(workspace: Workspace, files: list[Path]) -> None:
-    """Print a line for each archived run, and their sum."""
-    lines = [store.COLUMNS, *store.listed(map(read, files))]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        cells = [f"{cell:>{width}}" for cell, width in zip(line[1:], widths[1:], strict=True)]
-        click.echo("  ".join([f"{line[0]:{widths[0]}}", *cells]))
 
 
 def _compare(workspace: Workspace, finished: list[RunDirectory]) -> None:

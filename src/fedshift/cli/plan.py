@@ -9,7 +9,7 @@ import click
 
 from fedshift.analysis import cells
 from fedshift.archive.store import archived
-from fedshift.cli._options import echo_json, experiments_argument, json_option
+from fedshift.cli._options import echo_json, echo_rows, experiments_argument, json_option
 from fedshift.common.yaml_file import read
 from fedshift.experiments.load import available, load, unknown_experiment
 from fedshift.planning import job, planfile
@@ -145,17 +145,12 @@ def _show(workspace: Workspace, path: Path, request: Request, as_json: bool) -> 
     if as_json:
         echo_json({"plan": str(path), "device": request.device, "experiments": facts, "notes": notes})
         return
-    width = max(len(name) for name, _ in shown)
-    click.echo(
-        f"{'experiment':{width}} {'runs':>6} {'done':>6} {'packs':>6} {'images':>9} {'hours':>9} {'disk':>9}"
-    )
+    rows = [["experiment", "runs", "done", "packs", "images", "hours", "disk"]]
     for row in facts:
         images, disk = f"{row['images'] / 1e6:.1f} M", f"{row['disk_mb'] / 1e3:.1f} GB"
         hours = f"{'~' if row['guessed'] else ''}{row['hours']:.1f}"
-        click.echo(
-            f"{row['experiment']:{width}} {row['runs']:6} {row['done']:6} {row['packs']:6} {images:>9} "
-            f"{hours:>9} {disk:>9}"
-        )
+        rows.append([*(str(row[name]) for name in rows[0][:4]), images, hours, disk])
+    echo_rows(rows)
     click.echo(
         f"Packs, images, hours and disk (one {request.device} worker) are of what is still to do. "
         f"Plan: {path}"
