@@ -66,12 +66,6 @@ def test_without_a_gpu_it_says_so() -> None:
     assert done.returncode == 1 and "no GPU that torch can use" in done.stderr
 
 
-def test_a_framework_that_is_not_installed_is_named() -> None:
-    command = [sys.executable, "benchmarks/peers/peers.py", "--pfllib", sys.executable]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 1 and "--pfllib-checkout" in done.stderr
-
-
 TINY = """\
 title: "Tiny"
 protocol: digits

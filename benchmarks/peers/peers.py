@@ -8,8 +8,7 @@ not counted. Every framework gets the images decoded and in memory, which is kin
 
 A framework is played from its own installation, with the interpreter that has it and torch:
 
-    python benchmarks/peers/peers.py --flower ~/flower/bin/python --flgo ~/flgo/bin/python \\
-        --pfllib ~/pfllib/bin/python --pfllib-checkout ~/PFLlib
+    python benchmarks/peers/peers.py --flower ~/flower/bin/python --flgo ~/flgo/bin/python
 
 Images come from FEDSHIFT_SHARED (default ../shared).
 """
@@ -47,14 +46,6 @@ HERE = Path(__file__).parent
 BARE = "bare loop, fp32"
 
 
-@dataclass(frozen=True)
-class Row:
-    """How one row is played."""
-
-    command: list[str]
-    path: str = ""  # prepended to PYTHONPATH
-
-
 @dataclass
 class Job:
     """What one process did: seconds to the first round, seconds of the counted rounds, the most memory of all its
@@ -70,20 +61,16 @@ class Job:
         return median(self.rounds)
 
 
-def rows(options: argparse.Namespace) -> dict[str, Row]:
-    """The rows that can be played."""
-    chosen = {BARE: Row([sys.executable, "of_bare.py", "fp32"])}
-    chosen["fedshift, fp32"] = Row([sys.executable, "of_ours.py", "fp32"])
+def rows(options: argparse.Namespace) -> dict[str, list[str]]:
+    """The rows that can be played: interpreter, script and arguments of each."""
+    chosen = {BARE: [sys.executable, "of_bare.py", "fp32"]}
+    chosen["fedshift, fp32"] = [sys.executable, "of_ours.py", "fp32"]
     if options.bf16:
-        chosen["fedshift, bf16"] = Row([sys.executable, "of_ours.py", "bf16"])
+        chosen["fedshift, bf16"] = [sys.executable, "of_ours.py", "bf16"]
     if options.flower:
-        chosen["Flower, simulation"] = Row([options.flower, "of_flower.py"])
+        chosen["Flower, simulation"] = [options.flower, "of_flower.py"]
     if options.flgo:
-        chosen["FLGo"] = Row([options.flgo, "of_flgo.py"])
-    if options.pfllib:
-        if not (options.pfllib_checkout or Path()).joinpath("system", "flcore").is_dir():
-            raise SystemExit("--pfllib needs --pfllib-checkout, a checkout of PFLlib (it has system/flcore)")
-        chosen["PFLlib"] = Row([options.pfllib, "of_pfllib.py"], str(options.pfllib_checkout / "system"))
+        chosen["FLGo"] = [options.flgo, "of_flgo.py"]
     return chosen
 
 
@@ -108,12 +95,12 @@ def prepared(folder: Path, px: int, rounds: int) -> Work:
     return work
 
 
-def play(row: Row, work: Work) -> Job:
+def play(row: list[str], work: Work) -> Job:
     """One process of a row, from start to end."""
-    command = [row.command[0], str(HERE / row.command[1]), str(work.folder.absolute()), *row.command[2:]]
+    command = [row[0], str(HERE / row[1]), str(work.folder.absolute()), *row[2:]]
     environment = {
         **os.environ, "OMP_NUM_THREADS": "1", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-        "PYTHONPATH": os.pathsep.join(filter(None, [row.path, str(HERE)])),
+        "PYTHONPATH": str(HERE),
     }  # fmt: skip
     began = time.perf_counter()
     with TemporaryDirectory() as scratch, open(Path(scratch) / "stderr", "w+") as stderr:
@@ -130,7 +117,7 @@ def play(row: Row, work: Work) -> Job:
                 started = started or time.perf_counter() - began
         if process.wait() or len(lines) < work.rounds:
             stderr.seek(0)
-            raise SystemExit(f"{row.command[1]} failed: {' '.join(command)}\n{stderr.read()[-3000:]}")
+            raise SystemExit(f"{row[1]} failed: {' '.join(command)}\n{stderr.read()[-3000:]}")
     counted = [line["seconds"] for line in lines[1 : work.rounds]]
     start = (started or 0.0) - lines[0]["seconds"]
     return Job(start, counted, peak[0], lines[work.rounds - 1]["accuracies"])
@@ -181,10 +168,6 @@ def main() -> None:
     )
     parser.add_argument("--flower", metavar="PYTHON", help="interpreter with flwr[simulation] and torch")
     parser.add_argument("--flgo", metavar="PYTHON", help="interpreter with flgo and torch")
-    parser.add_argument(
-        "--pfllib", metavar="PYTHON", help="interpreter with torch, scikit-learn, h5py, ujson"
-    )
-    parser.add_argument("--pfllib-checkout", type=Path, metavar="FOLDER", help="a checkout of PFLlib")
     parser.add_argument("--bf16", action="store_true", help="a row of fedshift in bf16, too")
     parser.add_argument("--turns", type=int, default=5, help="times that every row is played (default 5)")
     parser.add_argument("--rounds", type=int, default=3, help="of one job; the first does not count")
