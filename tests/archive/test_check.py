@@ -11,8 +11,6 @@ from fedshift.archive.file import INDEX, METRICS, STATISTICS, SUMMARY, Archived,
 from fedshift.archive.store import add
 from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get
-from fedshift.evaluations.base import write
-from fedshift.experiments.task import Task, place
 from fedshift.storage.workspace import Workspace
 from tests.archive.conftest import rewritten, with_summary, with_table
 
@@ -72,26 +70,6 @@ def test_versions_that_nobody_declares_are_refused(
         add(here, run)
     monkeypatch.undo()
     refused(here, rewritten(archived, versions=refused_versions), "do not make the digest")
-
-
-def test_results_of_evaluations_are_of_the_run(here: Workspace) -> None:
-    """One that is named by its stamp passes; of other weights, of another run or without stamp it does not."""
-    run = next(run for run in here.runs() if "fedbn" in run.path.parts)
-    stamp = Task("fedbn", {}).stamp(run, run.summary() or {})
-    for changed in ({}, {"weights": "0" * 64}, {"run": "0-0"}):
-        path = place(run, stamp | changed)
-        write(path, pa.table({"round": [1]}), stamp | changed)
-        if changed:
-            with pytest.raises(FedshiftError, match="is of another run, of other weights, or misnamed"):
-                add(here, run)
-        else:
-            new, _ = add(here, run)
-            assert new and path.relative_to(run.path).as_posix() in new.content
-            new.path.unlink()
-        path.unlink()
-    write(place(run, stamp), pa.table({"round": [1]}), {})
-    with pytest.raises(FedshiftError, match="has no stamp of an evaluation"):
-        add(here, run)
 
 
 def test_a_file_in_another_place_is_refused(here: Workspace, archived: Archived) -> None:

@@ -108,14 +108,12 @@ class Follower:
                 self.asked = True
             except Exception as error:
                 self.client = None
-                self.problem = self.problem or trouble(self.uri, error)
+                self.problem = trouble(self.uri, error)
         return self.client
 
     def _ask(self, client: MlflowClient) -> None:
-        """Read the state of these runs from the store, and delete duplicates.
-
-        Duplicates exist because a server that hung may have created a run after all, and because a restored
-        experiment has its deleted runs again.
+        """Read the state of these runs from the store, and delete duplicates: a server that hung may have
+        created a run after all, and a restored experiment has its deleted runs again.
         """
         view, found = ViewType.ACTIVE_ONLY, defaultdict(list)
         for page in {followed.page for followed in self.runs}:
