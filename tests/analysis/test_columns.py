@@ -56,9 +56,7 @@ def test_gains_and_ratios_are_paired_by_seed(project: Project) -> None:
     assert cells["mean"].tolist() == pytest.approx([1.0, 1.5])
 
 
-@pytest.mark.parametrize(
-    ("metric", "compared"), [("cost.seconds", 0), ("seconds_to.ood=30", 0), ("cost.up", 2)]
-)
+@pytest.mark.parametrize(("metric", "compared"), [("cost.seconds", 0), ("cost.up", 2)])
 def test_times_on_other_hardware_are_not_compared(project: Project, metric: str, compared: int) -> None:
     cells = one_column(project, f"ratio.{metric}", "fedavg", device="H200")
     assert cells["seeds"].to_dict() == {"fedavg": 2, "fedprox": compared}
@@ -85,8 +83,6 @@ def test_costs(project: Project, metric: str, expected: float) -> None:
     [
         ("rounds_to.ood=50", 1.5, 2),  # seed 0 in its second round, which has 50 exactly, seed 1 in the first
         ("rounds_to.ood=55", 2.0, 1),
-        ("bytes_to.ood=50", 18.0, 2),
-        ("seconds_to.ood=50", 1.5, 2),
         ("rounds_to.loss.id=1", 1.0, 2),  # lower is better
     ],
 )
@@ -95,13 +91,8 @@ def test_what_it_takes_to_reach_a_value(project: Project, metric: str, fedavg: f
     assert cells.loc["fedavg", ["mean", "seeds"]].tolist() == pytest.approx([fedavg, seeds])
 
 
-@pytest.mark.parametrize(
-    ("metric", "fedavg"), [("cost.up", 2.0), ("bytes_to.ood=50", 18.0), ("seconds_to.ood=50", 1.5)]
-)
-def test_of_runs_that_stopped_early_the_rounds_that_they_trained_count(
-    project: Project, metric: str, fedavg: float
-) -> None:
-    assert one_column(project, metric, declared=8).loc["fedavg", "mean"] == pytest.approx(fedavg)
+def test_of_runs_that_stopped_early_the_rounds_that_they_trained_count(project: Project) -> None:
+    assert one_column(project, "cost.up", declared=8).loc["fedavg", "mean"] == pytest.approx(2)
 
 
 def test_what_is_never_reached_is_missing(project: Project) -> None:

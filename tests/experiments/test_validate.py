@@ -166,7 +166,7 @@ def test_columns() -> None:
         "layer.block.3": Column("layer", "block.3"),
         "rounds_to.loss.id=0.5": Column("rounds_to", "loss.id=0.5"),
         "gain.ece.ood": Column("quantity", "ece.ood", "gain"),
-        "ratio.bytes_to.ood=60": Column("bytes_to", "ood=60", "ratio"),
+        "ratio.rounds_to.ood=60": Column("rounds_to", "ood=60", "ratio"),
     }
     assert {text: column(text) for text in said} == said
     declared = {"setting.local.lr", "layer.model.1", "cost.parameters", "cost.state_dict", "cost.macs"}

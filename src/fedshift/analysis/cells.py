@@ -11,7 +11,6 @@ is sent.
 from __future__ import annotations
 
 import functools
-import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -22,7 +21,7 @@ import pandas as pd
 from fedshift.analysis.clients import last_recorded, leading, left_out
 from fedshift.analysis.collected import ARCHIVE, BESIDE, NUMBERS, SELECT, Collected
 from fedshift.analysis.evaluated import measured
-from fedshift.analysis.published import AVERAGE, flat, printed_cell
+from fedshift.analysis.published import AVERAGE, flat, printed_cell, without_seed
 from fedshift.analysis.quantities import PLACE, choose, curves
 from fedshift.analysis.verdicts import judge
 from fedshift.common.errors import unknown
@@ -30,7 +29,6 @@ from fedshift.common.registry import get
 from fedshift.experiments.axes import NONE
 from fedshift.experiments.column import (
     COUNTED,
-    REACHED,
     Column,
     column,
     measured_on_clients,
@@ -61,7 +59,7 @@ def cost(runs: pd.DataFrame, name: str) -> pd.Series[float]:
     if name in COUNTED:
         from fedshift.analysis.layers import counts  # torch, which other costs do not need
 
-        networks = runs["spec"].map(lambda text: json.dumps({**json.loads(text), "seed": 0}))
+        networks = runs["spec"].map(without_seed)
         return networks.map(lambda text: counts(text).get(name, math.nan)).astype(float)
     if name in ("up", "down"):
         participation = runs["spec"].map(functools.partial(setting, key="federation.participation"))
@@ -98,7 +96,7 @@ def of_runs(
             values = last_recorded(workspace, collected, own.name)
         elif own.kind == "leads":
             values = leading(collected, own.name, rule)
-        elif own.kind in REACHED:
+        elif own.kind == "rounds_to":
             values = _reached(collected, own, rounds, late)
         elif own.kind == "evaluated":
             values = measured(workspace, collected, own.name)
@@ -125,24 +123,15 @@ def setting(text: str, key: str) -> float:
 
 
 def _reached(collected: Collected, own: Column, rounds: pd.DataFrame, late: bool) -> pd.Series[float]:
-    """Rounds, MB or seconds until a quantity first reaches a value.
-
-    MB count what all clients sent and received. MB and seconds are the run's total times the share of its
-    rounds.
-    """
+    """Rounds until a quantity first reaches a value."""
     name, value = own.threshold
     lower = get("metrics", quantity(name).metric).better == "lower"
     hit = rounds[name] <= value if lower else rounds[name] >= value
     known = rounds.assign(first=rounds["round"].where(hit)).dropna(subset=name)
     firsts = known.groupby(collected.keys, dropna=False).agg(first=("first", "min"), last=("round", "max"))
-    runs, of = collected.runs, collected.of_each_run(firsts.reset_index())
+    of = collected.of_each_run(firsts.reset_index())
     reached = of["first"].astype(float)
-    if late:
-        reached = reached.mask(reached.isna() & of["last"].notna(), of["last"].max() + 1)
-    if own.kind == "rounds_to":
-        return reached
-    sent = (runs["bytes_up"] + runs["bytes_down"]) / MEGA
-    return (runs["seconds"] if own.kind == "seconds_to" else sent) * reached / runs["rounds"]
+    return reached.mask(reached.isna() & of["last"].notna(), of["last"].max() + 1) if late else reached
 
 
 def _relative(collected: Collected, own: Column, values: pd.Series[float], against: str) -> pd.Series[float]:
@@ -154,8 +143,7 @@ def _relative(collected: Collected, own: Column, values: pd.Series[float], again
     if own.relative == "gain":
         return both["base"] - both["own"]
     ratio = both["own"] / both["base"]
-    timed = own.name == "seconds" or own.kind == "seconds_to"
-    return ratio.where(both["hardware"] == both["beside"]) if timed else ratio
+    return ratio.where(both["hardware"] == both["beside"]) if own.name == "seconds" else ratio
 
 
 def judged(workspace: Workspace, collected: Collected) -> dict[str, pd.DataFrame]:

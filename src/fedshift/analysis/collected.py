@@ -167,7 +167,6 @@ def read(workspace: Workspace, name: str) -> Collected:
 
 
 def is_there(workspace: Workspace, name: str) -> bool:
-    """Whether an experiment was collected."""
     path = workspace.metrics(name)
     return all(file.exists() for file in (path, beside(path, "statistics"), beside(path, "runs")))
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -35,9 +34,6 @@ from fedshift.federation.records import ADAPTED
 from fedshift.storage.rundir import Failure, State, Summary
 from fedshift.storage.workspace import Workspace, found
 
-if TYPE_CHECKING:
-    from fedshift.evaluations.base import Evaluation
-
 # fedshift.evaluations.base, which imports torch, is imported where a result is read: few tables need one.
 
 
@@ -50,16 +46,13 @@ def gather(
     """
     from fedshift.evaluations.base import read as read_result
 
-    kind: type[Evaluation] = get("evaluations", task.evaluation)
     path = workspace.evaluated(experiment.name) / f"{label}.parquet"
     digests = [use.run.digest for use, _ in results]
     keys = keys_of(experiment, [use for use, _ in results])
     keys = keys.append_column("digest", pa.array(digests, pa.string()))
     stamps = {digest: read_result(result)[1] for digest, (_, result) in zip(digests, results, strict=True)}
-    files = [result for _, result in results]
-    write_records(
-        path, kind.schema(), keys, lambda file: read_result(file)[0], files, {"made": json.dumps(stamps)}
-    )
+    schema, files = get("evaluations", task.evaluation).schema(), [result for _, result in results]
+    write_records(path, schema, keys, lambda file: read_result(file)[0], files, {"made": json.dumps(stamps)})
     return path
 
 
@@ -98,8 +91,7 @@ def results_of(workspace: Workspace, collected: Collected, evaluation: str) -> p
 def measured(workspace: Workspace, collected: Collected, name: str) -> pd.Series[float]:
     """`<evaluation>.<number>` of every planned run, NaN where there is no result."""
     evaluation, _, number = name.partition(".")
-    kind: type[Evaluation] = get("evaluations", evaluation)
-    experiment = collected.experiment
+    kind, experiment = get("evaluations", evaluation), collected.experiment
     label = asked_for(experiment, evaluation, experiment.file)
     if not (workspace.evaluated(experiment.name) / f"{label}.parquet").is_file():
         return pd.Series(math.nan, index=collected.runs.index)

@@ -58,10 +58,7 @@ BN = {"averaged": "averaged like weights", "local": "local to each client", "non
 
 
 def notes(collected: Collected) -> list[str]:
-    """The notes that a reader needs to judge the tables of an experiment.
-
-    First how the numbers were read and the runs were made, then the experiment's own notes.
-    """
+    """How the numbers were read and the runs were made, then the experiment's own notes."""
     finished = collected.runs[collected.runs["state"] == "finished"]
     lines = [*_of_tables(collected, finished)]
     if len(finished):
@@ -158,54 +155,49 @@ def _by_method(runs: pd.DataFrame, what: pd.Series[str]) -> str:
     return "; ".join(f"{value} ({', '.join(methods)})" for value, methods in groups.items())
 
 
-def archived_note(runs: pd.DataFrame) -> list[str]:
+def archived_note(runs: pd.DataFrame) -> Iterator[str]:
     """The note below tables with archived runs: how many, and from which machines."""
     archived = runs[runs["source"] == ARCHIVE]
-    if archived.empty:
-        return []
-    machines = "; ".join(f"{name} ({count})" for name, count in Counter(archived["hardware"]).items())
-    text = f"{len(archived)} of {len(runs)} runs, by {machines}"
-    return [f"{MARK} From the archive (results-archive/), not trained here: {text}."]
+    if len(archived):
+        machines = "; ".join(f"{name} ({count})" for name, count in Counter(archived["hardware"]).items())
+        text = f"{len(archived)} of {len(runs)} runs, by {machines}"
+        yield f"{MARK} From the archive (results-archive/), not trained here: {text}."
 
 
-def unfinished_note(collected: Collected) -> list[str]:
+def unfinished_note(collected: Collected) -> Iterator[str]:
     """How many runs are not finished."""
-    if not collected.missing:
-        return []
-    counted = f"{len(collected.missing)} of {len(collected.runs)}"
-    return [
-        f"{counted} runs are not finished: seeds that lack one are left out; k/n marks a cell with k of its "
-        "n seeds."
-    ]
+    if missing := collected.missing:
+        yield (
+            f"{len(missing)} of {len(collected.runs)} runs are not finished: seeds that lack one are left "
+            "out; k/n marks a cell with k of its n seeds."
+        )
 
 
-def untrained_note(collected: Collected) -> list[str]:
+def untrained_note(collected: Collected) -> Iterator[str]:
     """How many runs report the network before its first round."""
     if not collected.experiment.train:
-        return []
+        return
     try:
         chosen = selected(collected)
     except FedshiftError:  # nothing to choose a round by
-        return []
-    untrained = int((chosen["round"] == 0).sum())
-    if not untrained:
-        return []
-    return [
-        f"{untrained} of {len(chosen)} runs report round 0, the untrained network: validation was never "
-        "better later. Train more rounds, or at another learning rate."
-    ]
+        return
+    if untrained := int((chosen["round"] == 0).sum()):
+        yield (
+            f"{untrained} of {len(chosen)} runs report round 0, the untrained network: validation was never "
+            "better later. Train more rounds, or at another learning rate."
+        )
 
 
-def changed_note(runs: pd.DataFrame) -> list[str]:
+def changed_note(runs: pd.DataFrame) -> Iterator[str]:
     """The finished runs that were trained by another version of their method's or model's file."""
     changed = runs[(runs["code"] != "") & (runs["code"] != runs["installed"])]
-    if changed.empty:
-        return []
-    counts = ", ".join(f"{method} ({n})" for method, n in changed["method"].value_counts(sort=False).items())
-    return [
-        f"The file of the method or model has changed since {len(changed)} of {len(runs)} runs were "
-        f"trained: {counts}. To train them again: fedshift plan --retrain-changed."
-    ]
+    if len(changed):
+        counted = changed["method"].value_counts(sort=False).items()
+        counts = ", ".join(f"{method} ({n})" for method, n in counted)
+        yield (
+            f"The file of the method or model has changed since {len(changed)} of {len(runs)} runs were "
+            f"trained: {counts}. To train them again: fedshift plan --retrain-changed."
+        )
 
 
 def urgent(collected: Collected) -> list[str]:

@@ -21,7 +21,6 @@ from fedshift.experiments.column import (
     AGGREGATIONS,
     COSTS,
     DEFAULT,
-    REACHED,
     RELATIVE,
     column,
     quantity,
@@ -53,7 +52,7 @@ def heading(text: str) -> str:
         evaluation, _, number = name.partition(".")
         shown = get("evaluations", evaluation).quantities[number]
     else:
-        shown = f"{REACHED[kind]} to {name.replace('=', ' ')}"
+        shown = f"rounds to {name.replace('=', ' ')}"
     return f"{RELATIVE[relative]} {shown}" if relative else shown
 
 

@@ -151,11 +151,7 @@ class Published:
 def find(
     workspace: Workspace, experiment: Experiment, method: str, values: Mapping[str, Any], metric: str
 ) -> Published | None:
-    """The published `metric` of a method at the axis `values`; None where the paper has none.
-
-    The experiment's `published` has the template of the run_key. An average over targets has the target
-    "mean".
-    """
+    """The published `metric` of a method at the axis `values`; None where the paper has none."""
     printed = _printed(workspace)
     return next(filter(None, map(printed.get, keys(experiment, method, values, metric))), None)
 
@@ -165,7 +161,8 @@ def keys(
 ) -> Iterator[tuple[str, str]]:
     """The keys (run_key, metric_id) that a cell's number may have in reference/published.csv.
 
-    The first key with a number counts.
+    The first key with a number counts. The experiment's `published` has the template of the run_key, in which
+    an average over targets has the target "mean".
     """
     named = {axis: "mean" if value == AVERAGE else value for axis, value in values.items()}
     named = {"target": "mean", **named, "method": method}
@@ -312,9 +309,8 @@ class Margin(Closed):
 
 
 class Settings(Closed):
-    """reference/published.yaml, in four parts.
-
-    They are by paper; by paper and protocol/partition; by network in the paper; and by method and variant.
+    """reference/published.yaml, by paper; paper and protocol/partition; network in the paper; method and
+    variant.
     """
 
     margins: dict[str, Margin]
@@ -390,12 +386,11 @@ def differences(
     if wanted is None:
         what = "/".join(printed.row[1:])
         return [f"what the paper trained {what} with is not written down (reference/published.yaml)"]
-    specs = [*dict.fromkeys(map(_without_seed, dict.fromkeys(runs["spec"])))]
-    values_by_key: dict[tuple[str, str], dict[str, None]] = {}
-    for text in specs:
-        for key, ours, theirs in _of_run(workspace, printed.row, text):
-            values_by_key.setdefault((key, theirs), {})[ours] = None
-    reasons = [f"{key} {', '.join(ours)}, paper {theirs}" for (key, theirs), ours in values_by_key.items()]
+    specs = [*dict.fromkeys(map(without_seed, runs["spec"]))]
+    ours_by_key: dict[tuple[str, str], dict[str, None]] = {}
+    for key, ours, theirs in (of for text in specs for of in _of_run(workspace, printed.row, text)):
+        ours_by_key.setdefault((key, theirs), {})[ours] = None
+    reasons = [f"{key} {', '.join(values)}, paper {theirs}" for (key, theirs), values in ours_by_key.items()]
     tasks = ["" if pd.isna(text) else str(text) for text in runs["adaptation"]]
     adapted = dict.fromkeys(json.loads(text)["task"]["evaluation"] if text else "" for text in tasks)
     if adapted.keys() != {wanted.adapt}:
@@ -462,8 +457,9 @@ _grid, _protocol = functools.cache(printed_grid), functools.cache(protocol)
 
 
 @functools.cache
-def _without_seed(text: str) -> str:
-    return RunSpec.model_validate_json(text).model_copy(update={"seed": 0}).model_dump_json()
+def without_seed(text: str) -> str:
+    """A spec (JSON) with seed 0, the same for all seeds."""
+    return json.dumps({**json.loads(text), "seed": 0})
 
 
 @functools.lru_cache(8192)
@@ -493,9 +489,9 @@ def printed_cell(
     own: pd.DataFrame,
     base: pd.DataFrame,
 ) -> tuple[Published | None, list[str]]:
-    """The published number of a cell and each setting in which the cell's runs differ from its experiment.
+    """The published number of a cell (None: not published), and its `differences`.
 
-    The number is None if the paper has none. A declared setting is always comparable.
+    A declared setting is always comparable.
 
     `place`: row, values on the axes (AVERAGE: over targets) and metric.
     `own`, `base`: the runs of the row and of the row `against` in the same column, as for `differences`.

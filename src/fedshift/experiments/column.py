@@ -8,7 +8,7 @@ from fedshift.common.registry import get, names
 
 Relative = Literal["", "gain", "ratio"]
 Kind = Literal[
-    "quantity", "cost", "rounds_to", "bytes_to", "seconds_to", "setting", "layer", "recorded", "leads",
+    "quantity", "cost", "rounds_to", "setting", "layer", "recorded", "leads",
     "evaluated",
 ]  # fmt: skip
 COSTS = {
@@ -22,7 +22,6 @@ COSTS = {
     "memory": "MiB of memory",
 }  # name -> as tables head it; fedshift.analysis.costs computes them
 COUNTED = ("parameters", "state_dict", "macs", "macs_norm")  # of these, costs that follow from a declaration
-REACHED = {"rounds_to": "rounds", "bytes_to": "MB", "seconds_to": "s"}  # until a quantity reaches a value
 RELATIVE = {"gain": "gain in", "ratio": "times in"}
 NUMBERS = ("spread", "range", "of", "apart")  # defined in fedshift.analysis.clients
 OF_NAME = ("of", "apart")  # of these, those that need the name of a domain or an axis: "of=photo"
@@ -58,7 +57,7 @@ class Column(NamedTuple):
 
     @property
     def threshold(self) -> tuple[str, float]:
-        """The quantity and the value to reach, of `rounds_to`, `bytes_to` and `seconds_to`."""
+        """The quantity and the value to reach, of `rounds_to`."""
         name, _, value = self.name.partition("=")
         return name, float(value)
 
@@ -96,8 +95,8 @@ def recorded_of(name: str) -> tuple[str, str, str]:
 
 def recorded(texts: list[str]) -> list[str]:
     """The quantities that columns use, including those of `rounds_to`; each once."""
-    columns = (one for one in map(column, texts) if one.kind in ("quantity", *REACHED))
-    return list(dict.fromkeys(one.threshold[0] if one.kind in REACHED else one.name for one in columns))
+    columns = (one for one in map(column, texts) if one.kind in ("quantity", "rounds_to"))
+    return list(dict.fromkeys(one.threshold[0] if one.kind == "rounds_to" else one.name for one in columns))
 
 
 def measured_on_clients(text: str) -> str:
@@ -134,14 +133,14 @@ def _check(found: Column, where: object) -> None:
         evaluation, _, number = name.partition(".")
         known = get("evaluations", evaluation, str(where)).quantities
         check_known(where, f"number of the evaluation '{evaluation}'", number, known)
-    if kind in REACHED:
+    if kind == "rounds_to":
         try:
             wanted = found.threshold[1]
         except ValueError:
             wanted = math.nan
         if not math.isfinite(wanted):
-            cure = f"Write {kind}.ood=60: percent, as tables show it."
-            raise FedshiftError(where, f"'{kind}.{name}' names no value to reach", cure)
+            cure = "Write rounds_to.ood=60: percent, as tables show it."
+            raise FedshiftError(where, f"'rounds_to.{name}' names no value to reach", cure)
         quantity(found.threshold[0], where)
 
 

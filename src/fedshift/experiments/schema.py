@@ -204,7 +204,7 @@ class Table(Closed):
         description="`<metric>.<aggregation over clients>` (`fedshift list metrics`); an aggregation alone "
         "is of accuracy: `id`, mean over clients of their own test accuracy; `ood`, the held-out domain's; "
         "`all`, as id, weighted by training images; `avg`, id under the name that FDSE prints; `worst`, "
-        "`std`, `pooled`. Besides: `cost.<name>`, `rounds_to.ood=60` (`bytes_to`, `seconds_to`), "
+        "`std`, `pooled`. Besides: `cost.<name>`, `rounds_to.ood=60`, "
         "`setting.<dotted key>`, `layer.<part>.<number>`; and `gain.` or `ratio.` before one of them, "
         "relative to the row `against` (docs/write-an-experiment.md).",
     )

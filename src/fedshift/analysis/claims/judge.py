@@ -50,7 +50,7 @@ from fedshift.analysis.verdicts import (
 )  # fmt: skip
 from fedshift.common.errors import unknown
 from fedshift.experiments.axes import NONE
-from fedshift.experiments.column import REACHED, column, recorded_of
+from fedshift.experiments.column import column, recorded_of
 from fedshift.experiments.paper_claims import Sum
 from fedshift.experiments.schema import SELECTED, Compared, Table
 from fedshift.storage.workspace import Workspace
@@ -343,7 +343,7 @@ def _selected(workspace: Workspace, collected: Collected, metric: str, _: str) -
     table = Table(metrics=[metric], against=against.get(metric, ""))
     values = partial(of_runs, workspace, collected, collected.protocol.select, table)
     value = values(late=True)[metric]
-    late = value.notna() & values()[metric].isna() if column(metric).kind in REACHED else False
+    late = value.notna() & values()[metric].isna() if column(metric).kind == "rounds_to" else False
     return collected.runs[collected.keys].assign(**{VALUE: value, LATE: late})
 
 
