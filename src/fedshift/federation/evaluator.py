@@ -17,7 +17,7 @@ from fedshift.federation.records import (
     StatisticsTable,
     Tested,
     reported,
-)
+)  # fmt: skip
 from fedshift.federation.samples import ClientData
 from fedshift.federation.server import Server
 from fedshift.federation.state import TRAINED, State
@@ -133,9 +133,7 @@ class Evaluator:
 
     @property
     def _after_aggregation(self) -> Tested:
-        """(model, stage) of the models tested on clients after the aggregation; whether these differ by
-        client.
-        """
+        """(model, stage) of the models tested on clients after the aggregation."""
         private = self._state.private.size > 0 and self._method.evaluates != "shared"
         return PERSONALISED if private or self._method.generates else GLOBAL
 
@@ -150,9 +148,7 @@ class Evaluator:
         return self._method.broadcast(self._server, list(range(self._server.N)))
 
     def _score(self, finished: int, tested: Tested, row: Tensor, sets: list[Set], member: int = 0) -> None:
-        """Test a row [P + Q] on sets and record the results; for the reported model, note validation
-        accuracies.
-        """
+        """Test a row [P + Q] on sets, record the results, and note accuracies that select the best round."""
         worker, (model, stage) = self._worker, tested
         for scored in evaluate(worker.network("model"), row, worker.samples, sets, worker.precision):
             if tested == self.reported and scored.split == "val":
@@ -167,15 +163,10 @@ DIGITS = 11  # accuracies that are equal must tie, whatever the order of the sum
 
 
 class Selection:
-    """The first and the last of the rounds with the highest validation accuracy, weighted by training
-    samples.
+    """The best round by validation accuracy, the mean over training samples; ties: the "first", the "later".
 
-    `validation` is client -> accuracy of the reported model in the current round. The others are by tie rule
-    ("first", "later"):
-
-    - value: the highest accuracy so far
-    - round: its round
-    - best_weights: name -> its weights
+    - validation: client -> accuracy of the reported model in the current round
+    - value, round, best_weights: of the best round so far, by tie rule
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -186,10 +177,7 @@ class Selection:
         self.best_weights: dict[str, dict[str, Tensor]] = {}
 
     def consider(self, finished: int, sizes: dict[int, int], weights: dict[str, Tensor]) -> None:
-        """Compare the evaluated round with the best; copy its weights if it wins.
-
-        sizes: client -> number of training samples.
-        """
+        """Compare the evaluated round with the best. sizes: client -> number of training samples."""
         accuracy, self.validation = self.validation, {}
         if not accuracy:
             return

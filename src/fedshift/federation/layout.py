@@ -26,9 +26,7 @@ ALIGNMENT = {"cuda": 4}  # floats by type of device; 1 elsewhere
 
 
 class Index:
-    """A set of `size` positions in a row of `total`; `row[i.at]` is a view if they are contiguous, else a
-    copy.
-    """
+    """A set of positions in a row of `total`; `row[i.at]` is a view if they are contiguous, else a copy."""
 
     def __init__(self, at: slice | Tensor, total: int) -> None:
         self._positions = self.at = at  # on the host, and where tensors are indexed
@@ -51,7 +49,7 @@ class Index:
 
     @property
     def mask(self) -> Tensor:
-        """Mask [total] that is true at the positions; on the CPU."""
+        """Mask [total], on the CPU."""
         mask = torch.zeros(self.total, dtype=torch.bool)
         mask[self._positions] = True
         return mask
@@ -157,9 +155,7 @@ class Layout:
         return self.select(lambda entry: entry.name == module or entry.name.startswith(f"{module}."))
 
     def layers(self, index: Index, by: str = "layer") -> dict[str, Index]:
-        """`index` split by layer, or by "tensor": name -> positions, in the order of the model, without empty
-        ones.
-        """
+        """`index` split by layer, or by "tensor", in the order of the model, without empty parts."""
         mask, places = index.mask, dict[str, list[Tensor]]()
         for entry in self.entries:
             inside = entry.offset + mask[entry.slice].nonzero().flatten()
@@ -235,10 +231,7 @@ def _kind(module: nn.Module, name: str) -> str:
 
 
 class Network:
-    """A model bound to one row at a time: its tensors are views into the row, gradients views into `g` [P].
-
-    Training changes the row in place, so a client's result needs no copy. Binding uses no memory.
-    """
+    """A model bound to one row at a time: its tensors are views into the row, gradients into `g` [P]."""
 
     def __init__(self, model: Model, layout: Layout, device: torch.device) -> None:
         self.model: Model = model.to(device)

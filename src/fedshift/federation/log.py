@@ -34,8 +34,7 @@ class Log:
     def of_server(self, name: str, value: Tensor, axes: str, active: Sequence[int]) -> None:
         """Save a copy of the server's tensor with these `axes`, of a round with these clients.
 
-        Raises FedshiftError for a name that the method does not declare, and for axes that do not fit the
-        tensor.
+        Raises FedshiftError for a name that the method does not declare, and for axes that do not fit.
         """
         check_known(self._method, "log", name, self._names)
         named = tuple(axes.split())

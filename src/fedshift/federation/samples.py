@@ -1,13 +1,11 @@
-"""The images of a run in the engine: one tensor of pixels, one of labels, and the positions of each
-client.
-"""
+"""The images of a run in the engine: a tensor of pixels, a tensor of labels, positions of each client."""
 
 import itertools
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -103,15 +101,14 @@ def _room(device: torch.device) -> int:
 class ClientData:
     """Positions of one client's samples by split (int64, ascending).
 
-    domains: for the record; few_shot: the labels that the partition made rare in the training part,
-        ascending.
+    few_shot: the labels that the partition made rare in the training part, ascending.
     """
 
     train: Tensor
     val: Tensor
     test: Tensor
-    domains: tuple[str, ...] = field(default=())
-    few_shot: tuple[int, ...] = field(default=())
+    domains: tuple[str, ...] = ()
+    few_shot: tuple[int, ...] = ()
 
     def split(self, name: str) -> Tensor:
         return {"train": self.train, "val": self.val, "test": self.test}[name]

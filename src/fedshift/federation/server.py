@@ -1,9 +1,7 @@
 """The server as a method's hooks see it."""
 
 import functools
-from collections.abc import Mapping
 from types import SimpleNamespace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -61,9 +59,7 @@ class Server:
         return visited or list(range(self.N))
 
     def descend(self, name: str, g: Tensor, rule: Rule) -> None:
-        """One optimiser step on the server's slot `name` along g, of its shape; the optimiser's memory is
-        stored.
-        """
+        """One step on the slot `name` along g, of its shape, by an optimiser whose memory persists."""
         w = getattr(self.slot, name)
         optimizer = Optimizer(rule, w, g, self._state.optimizers[f"server-{name}", 0])
         optimizer.clip()
@@ -91,30 +87,16 @@ class Server:
         return [self.active[i] for i in order.tolist()]
 
     def log(self, name: str, value: Tensor, axes: str = "K") -> None:
-        """Save a small tensor of this round with the run.
+        """Save a small tensor of this round, one of the method's `logs`; the last one of a name counts.
 
-        It stays on the device until the round ends; the last one of a name counts. Raises FedshiftError for a
-        name that is not among the method's `logs`.
-
-        axes: a word for each axis: "K" counts the round's clients, "N" all clients, any other word what it
-            names
+        axes: a word for each axis: "K" counts the round's clients, "N" all clients
         """
         self._log.of_server(name, value, axes, self.active)
 
     def peek(self, index: Index) -> Tensor:
-        """Private entries of all clients [N, |index|], for the test on held-out domains only; counted in
-        floats.
-        """
+        """Private entries of all clients [N, |index|], counted: for the test on held-out domains only."""
         self.peeked += self.N * self._state.layout.floats(index)
         return self._state.own[:, self._state.within_private(index)]
-
-    def state_dict(self) -> dict[str, Any]:
-        """The counter; all else follows from the state and the round."""
-        return {"peeked": self.peeked}
-
-    def load_state_dict(self, saved: Mapping[str, Any]) -> None:
-        """Restore a `state_dict`."""
-        self.peeked = saved["peeked"]
 
 
 @equation("FedAvg", "Algorithm 1, server")
@@ -130,7 +112,5 @@ def mean(rows: Tensor, p: Tensor) -> Tensor:
 
 
 def accumulate(total: Tensor | None, row: Tensor, weight: Tensor) -> Tensor:
-    """One term of `mean`, in place: the sum so far [..], None before the first, plus weight times `row`
-    [..].
-    """
+    """One term of `mean`, added in place to the sum so far [..], which is None before the first."""
     return row * weight if total is None else total.addcmul_(row, weight)

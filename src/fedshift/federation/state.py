@@ -1,6 +1,4 @@
-"""Everything that outlives a round: the global row, the clients' private entries, the slots, the optimisers'
-memories.
-"""
+"""Everything that outlives a round: global row, clients' private entries, slots, memories of optimisers."""
 
 from __future__ import annotations
 
