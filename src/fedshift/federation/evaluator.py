@@ -59,7 +59,6 @@ class Evaluator:
 
     @property
     def reported(self) -> Tested:
-        """(model, stage) that selection and tables use."""
         return reported({self._after_aggregation} | ({LOCAL} if self.keeps_own else set()))
 
     def trained(self, k: int, row: Tensor, finished: int) -> None:

@@ -1,11 +1,10 @@
 """The flat state of a model: the slice of a row for each entry.
 
 A *row* is one tensor [P + Q]: P trainable floats, then Q statistics. Entries have the order of the model.
-Convolution weights are channels_last in it, on every device and in every precision.
+Convolution weights are channels_last in it.
 
-On a GPU each entry begins at a multiple of 16 bytes, and so does the next row of a matrix of rows. Kernels
-read 16 bytes at a time, and cuDNN's batch normalisation fails on any other address. The floats between
-entries are padding: they have no meaning and are not counted.
+On a GPU each entry begins at a multiple of 16 bytes, and so does the next row of a matrix of rows, or
+cuDNN's batch normalisation fails. The floats between entries are padding, which is not counted.
 """
 
 from __future__ import annotations
@@ -275,7 +274,7 @@ def initial(
 ) -> tuple[Model, Layout, Tensor]:
     """A run's network, its layout for `device`, and its initial row [P + Q], all on the CPU.
 
-    Every module is initialised separately, with a generator seeded by the run's seed and the module's name.
+    Every module is initialised with a generator seeded by the run's seed and the module's name.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(key(seed, "start"))

@@ -1,8 +1,4 @@
-"""Base class of federated methods, with all attributes and hooks that a method may override. A method that
-overrides nothing is FedAvg.
-
-`__all__` lists the names that the file of a method imports.
-"""
+"""Base class of federated methods; `__all__` lists the names that the file of a method imports."""
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -64,10 +60,9 @@ class Method:
     - rendering: images that are rendered before training and replace the training images
     - steady: whether a GPU may record and replay the step
 
-    A method is steady if `loss`, `grad` and `step` do the same operations on the same tensors in every step.
-    "round": in every step of a client's round except the first; "epoch": in every step of an epoch except the
-    first; "": not. Subclasses that override one of these hooks or `model` declare it themselves; a method
-    that overrides none is steady.
+    A method is steady if `loss`, `grad` and `step` do the same operations on the same tensors in every step
+    of a client's round ("round") or of an epoch ("epoch") except the first. Subclasses that override one of
+    these hooks or `model` declare it themselves.
     """
 
     name: ClassVar[str]

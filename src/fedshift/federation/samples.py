@@ -123,8 +123,7 @@ def pooled(clients: list[ClientData]) -> list[ClientData]:
     return [ClientData(train, val, test, tuple(domains), tuple(few_shot))]
 
 
-# Bytes of stored pixels, as floats, to augment at once, in about ten times as much memory. A CPU is not
-# faster beyond its cache; a large GPU takes a client's round of small images.
+# Bytes of stored pixels, as floats, to augment at once, in about ten times as much memory
 AT_ONCE = {"cpu": 4 << 20}
 AT_ONCE_ELSEWHERE = 64 << 20
 PART = 320  # of a GPU's memory, where that is more

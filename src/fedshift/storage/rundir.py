@@ -1,7 +1,4 @@
-"""The directory of a run: its files, the run's state, and the reason of a failure.
-
-Standard library only: the Snakefile needs it. docs/run-directory.md describes the files.
-"""
+"""The directory of a run, its state, and the reason of a failure. Standard library only: the Snakefile."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Paths of data, results and reference below one root.
-
-Standard library only: the Snakefile needs it. The names of a spec's data and results are properties of
-`RunSpec`.
-"""
+"""Paths of data, results and reference below one root. Standard library only: the Snakefile needs it."""
 
 from __future__ import annotations
 
