@@ -22,7 +22,9 @@ from tests.planning.conftest import ONE
 
 
 def test_cost_by_hand(workspace: Workspace) -> None:
-    spec = RunSpec.model_validate_json(planfile.runs(plan(workspace, Request(("paper/two",))))[0].spec)
+    spec = RunSpec.model_validate_json(
+        planfile.runs(plan(workspace, Request(experiments=("paper/two",))))[0].spec
+    )
     folder = workspace.root / "benchmarks"
     folder.mkdir()
     row = "digits_cnn,32,cpu,fp32,1000,by hand"
@@ -51,7 +53,7 @@ axes: {target: [b], seed: [0]}
 
 def test_a_fetched_data_set_is_planned_anew_and_stops_no_job(workspace: Workspace) -> None:
     (workspace.root / "experiments" / "one.yaml").write_text(FOLDER)
-    request = Request(("one",))
+    request = Request(experiments=("one",))
     guessed = plan(workspace, request)
     told = CliRunner().invoke(main, ["--root", str(workspace.root), "plan", "one"]).output
     assert "the images of folder mine, a guess. Run: fedshift fetch folder --release mine" in told
@@ -131,7 +133,7 @@ def test_a_row_that_cannot_be_read_is_named(text: str, message: str, tmp_path: P
 
 
 def test_disk_is_what_stays_and_the_largest_checkpoints_of_one_job(workspace: Workspace) -> None:
-    one = planfile.runs(plan(workspace, Request(("one",))))[0]
+    one = planfile.runs(plan(workspace, Request(experiments=("one",))))[0]
     runs = [one._replace(disk_mb=disk, kept_mb=kept) for disk, kept in ((1100, 100), (2300, 300), (700, 200))]
     assert job.disk_mb(runs, 1) == 600 + 2000
     assert job.disk_mb(runs, 2) == 600 + 2000 + 1000
@@ -143,7 +145,7 @@ def test_packs_are_cut_where_a_job_would_ask_for_more_than_the_hours(workspace: 
     sizes = {}
     (workspace.root / "experiments" / "one.yaml").write_text(ONE.replace("rounds: 10", "rounds: 900"))
     for hours, parallel in ((24, 1), (1, 1), (1, 2)):
-        request = Request(("one",), hours=hours, parallel=parallel)
+        request = Request(experiments=("one",), hours=hours, parallel=parallel)
         runs = planfile.runs(plan(workspace, request))
         packs = [list(members) for _, members in groupby(runs, key=lambda run: run.pack)]
         sizes[hours, parallel] = sorted({len(members) for members in packs})
@@ -156,7 +158,7 @@ def test_packs_are_cut_where_a_job_would_ask_for_more_than_the_hours(workspace: 
 
 def test_memory_and_minutes_grow_with_each_attempt_within_the_partition(workspace: Workspace) -> None:
     """They grew past what the partition gives: such a job waited for ever."""
-    runs = planfile.runs(plan(workspace, Request(("one",))))[:1]
+    runs = planfile.runs(plan(workspace, Request(experiments=("one",))))[:1]
     memory = [job.mem_mb(runs, 1, attempt) for attempt in (1, 2, 3)]
     assert [mb - 500 for mb in memory] == [times * (memory[0] - 500) for times in (1, 2, 3)]
     assert [job.mem_mb(runs, 1, attempt, most=memory[1]) for attempt in (1, 2, 3)] == [*memory[:2], memory[1]]
@@ -169,7 +171,7 @@ def test_memory_and_minutes_grow_with_each_attempt_within_the_partition(workspac
 
 def test_a_run_longer_than_a_job_stands_alone_and_is_told(workspace: Workspace) -> None:
     (workspace.root / "experiments" / "one.yaml").write_text(ONE.replace("rounds: 10", "rounds: 20000"))
-    request = Request(("one",), hours=2)
+    request = Request(experiments=("one",), hours=2)
     runs = planfile.runs(plan(workspace, request))
     assert len({run.pack for run in runs}) == len(runs)
     assert runs[0].minutes > 120

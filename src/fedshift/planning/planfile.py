@@ -1,4 +1,4 @@
-"""The plan as a file: its content, its path, and how it is read. Standard library only: the Snakefile needs
+"""The plan as a file: its content, its path, and how it is read. No heavy imports: the Snakefile needs
 it.
 
 A plan is a JSON file results/plan/<key>.json; the key covers everything that determines the set of runs and
@@ -14,7 +14,6 @@ import functools
 import json
 import os
 from collections.abc import Iterable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -183,7 +182,7 @@ def inputs_key(workspace: Workspace, request: Request) -> str:
     costs = [workspace.root / COSTS, workspace.root / FACTORS]
     claims = workspace.reference / "claims.csv"  # which experiments are compared with which
     files = [*experiments, *sorted(workspace.reference.rglob("*.yaml")), claims, *costs]
-    return sha256(canonical_json([asdict(request), _hashes(workspace.root, files)]))
+    return sha256(canonical_json([request.model_dump(), _hashes(workspace.root, files)]))
 
 
 def manifests_key(workspace: Workspace) -> str:

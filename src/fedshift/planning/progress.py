@@ -1,4 +1,4 @@
-"""Progress of a workflow: a line for finished runs, with the remaining time. Standard library only: the
+"""Progress of a workflow: a line for finished runs, with the remaining time. No heavy imports: the
 Snakefile needs it.
 """
 
