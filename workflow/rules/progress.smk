@@ -26,7 +26,7 @@ def show_progress():
     }
     progress = Progress(
         WORKSPACE,
-        lambda: [run for run in PLAN.runs if run.digest not in left_out],
+        [run for run in PLAN.runs if run.digest not in left_out],
         lambda line: print(line, file=sys.stderr, flush=True),
     )
     FOLLOWERS.append(threading.Thread(target=watch, args=[progress], daemon=True))
