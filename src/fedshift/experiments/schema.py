@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -53,7 +53,7 @@ class Tune(Closed):
     It covers the `grid` of the protocol and of each method's preset, without what a row or an axis sets.
     """
 
-    budget: int | Literal["grid"] = Field(
+    budget: Annotated[int, Field(ge=1)] | Literal["grid"] = Field(
         description="Points that are tried for each row, as many for each, spread over its search space; "
         "`grid`: all points of each row's grid, as papers do, few for a method with few parameters."
     )
@@ -71,13 +71,6 @@ class Tune(Closed):
     like: dict[str, str] = Field(
         {}, description="Row -> the row whose choice it takes; it is not tuned itself."
     )
-
-    @field_validator("budget")
-    @classmethod
-    def _budget(cls, budget: int | str) -> int | str:
-        if isinstance(budget, int) and budget < 1:
-            raise ValueError("a search needs a point")
-        return budget
 
 
 class Compared(Closed):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import typing
 from pathlib import Path
 from typing import Any, Literal
@@ -9,6 +10,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from fedshift.common.errors import FedshiftError
+from fedshift.experiments.load import available
 from fedshift.spec.block import MOST, Closed, closed
 from fedshift.storage.workspace import Workspace
 
@@ -55,8 +57,7 @@ class Request(Closed):
         """Check a configuration of the project at `root`.
 
         A folder below experiments/ means all experiments in it; a set means its members. Raises FedshiftError
-        for an unknown key, a value of the wrong kind, a pattern that no file can match, and a configuration
-        without experiments.
+        for an unknown key, a value of the wrong kind, and a configuration without experiments.
         """
         request = closed(cls, {"experiments": (), **config}, where)
         sets = request.sets or {}
@@ -70,31 +71,19 @@ class Request(Closed):
 
 DEVICES: tuple[str, ...] = typing.get_args(Request.model_fields["device"].annotation)
 GRAPH: tuple[str, ...] = typing.get_args(Request.model_fields["graph"].annotation)
-LONGEST = 100  # letters of a name that a file can have
 
 
 def _experiments(root: Path, name: str) -> list[str]:
     """The experiment of this name, else those in the folder of this name or that match the pattern.
 
-    An unknown name is returned unchanged; reading it raises the error. Raises FedshiftError for a pattern
-    that no file can match.
+    An unknown name is returned unchanged; reading it raises the error.
     """
-    folder = root / "experiments"
-    if not 0 < len(name) <= LONGEST or "\0" in name or name.startswith("/") or ".." in name.split("/"):
-        return [name]
-    if any("**" in part and part != "**" for part in f"{name}.yaml".split("/")):
-        cure = "`**` must be between slashes: `**/table*`. All in a folder: the folder's name alone."
-        raise FedshiftError(folder, f"'{name}' is not a pattern", cure)
-    if {*"*?["} & {*name}:
-        inside = [*folder.glob(f"{name}.yaml")]
-    elif not (folder / f"{name}.yaml").is_file() and (folder / name).is_dir():
-        inside = [*(folder / name).rglob("*.yaml")]
-    else:
-        return [name]
-    names = [path.relative_to(folder).with_suffix("").as_posix() for path in inside if path.is_file()]
+    workspace = Workspace(root)
+    known = available(workspace)
+    inside = fnmatch.filter(known, name) or [one for one in known if one.startswith(f"{name}/")]
 
     def is_chosen(found: str) -> bool:
-        text = (folder / f"{found}.yaml").read_text(encoding="utf-8", errors="replace")
-        return "\ntune:" not in text or Workspace(root).tuned(found).is_file()
+        text = (workspace.experiments / f"{found}.yaml").read_text(encoding="utf-8", errors="replace")
+        return "\ntune:" not in text or workspace.tuned(found).is_file()
 
-    return [found for found in names if is_chosen(found)] or [name]
+    return [name] if name in known else [found for found in inside if is_chosen(found)] or [name]

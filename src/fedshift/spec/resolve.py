@@ -14,7 +14,6 @@ from fedshift.spec.block import overridden, params
 AnyDivision = TypeVar("AnyDivision", bound=Division)
 CLIENTS = 32_767  # the column `client` of a partition is int16
 _resolved: dict[str, RunSpec] = {}  # by what was declared (JSON)
-_built: set[str] = set()  # of these
 
 
 def resolve(spec: RunSpec, where: str = "run", built: bool = True) -> RunSpec:
@@ -31,11 +30,10 @@ def resolve(spec: RunSpec, where: str = "run", built: bool = True) -> RunSpec:
     if text not in _resolved:
         _resolved[text] = _resolve(spec, where)
     resolved = _resolved[text]
-    if built and text not in _built:
+    if built:
         network, method = (canonical_json(block.model_dump()) for block in (resolved.model, resolved.method))
         if refused := _refused(network, resolved.data.input_px, method, resolved.local.batch == 1):
             raise FedshiftError(f"{where}: {refused.where}", refused.what, refused.cure)
-        _built.add(text)
     return resolved
 
 
