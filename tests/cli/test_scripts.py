@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from fedshift.common.registry import names
-from fedshift.federation import precision
 from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
 from tests.verbs import done, fedshift
@@ -46,19 +45,6 @@ def test_the_state_of_every_run(toy: Path) -> None:
     assert (after["missing"], after["failed"]) == (3, 1)
     (failed,) = [run for run in after["runs"] if run["state"] == "failed"]
     assert failed["digest"] == first["digest"] and "no room" in failed["why"]
-
-
-@pytest.mark.parametrize(("device", "instructions"), [("cpu", True), ("cpu", False), ("cuda", False)])
-def test_runs_in_bf16_on_a_cpu_without_instructions_for_it(
-    device: str, instructions: bool, toy: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    declared = TOY.replace("axes: {", "axes: {local.precision: [fp32, bf16], ").replace(", local: }", "}")
-    (toy / "experiments" / "toy.yaml").write_text(declared)
-    monkeypatch.setattr(precision.torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: instructions)
-    output = done(fedshift(toy, "plan", "toy", "--device", device))
-    said = [line for line in output.splitlines() if "no instructions" in line]
-    slow = device == "cpu" and not instructions
-    assert [line.partition(" ")[0] for line in said] == (["2"] if slow else [])
 
 
 UNEVEN = """\

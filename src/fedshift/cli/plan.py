@@ -174,16 +174,6 @@ def _notes(
             f"their checkpoints: the next attempt goes on. The longest: {longest.minutes / 60:.0f} hours, "
             f"{longest.directory}"
         )
-    import torch
-
-    from fedshift.federation.precision import has_bf16
-
-    bf16 = sum(specs[run.digest].local.precision == "bf16" for run in left)
-    if bf16 and not has_bf16(torch.device(request.device)):
-        yield (
-            f"{bf16} runs are in bf16, for which this CPU has no instructions: they take longer than in "
-            "fp32 (docs/reproducibility.md, Precision)."
-        )
     for name in request.experiments:
         values = [{"method": use.label, **json.loads(use.axes)} for use in planfile.cells(path, name)]
         yield from cells.warnings(load(workspace, name), values)

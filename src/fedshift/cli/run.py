@@ -10,8 +10,6 @@ from types import FrameType
 
 import click
 
-from fedshift.common.errors import FedshiftError
-from fedshift.common.registry import names
 from fedshift.storage.workspace import Workspace
 
 profile_option = click.option(
@@ -48,24 +46,13 @@ def command(
     Arguments after `--` are passed to Snakemake: options, or targets such as
     `fedshift run demo -- results/tables/demo/table.csv`. To train one method, see `fedshift train`.
     """
-    _known(workspace, name)
+    from fedshift.cli.plan import read_request
+
+    read_request(workspace, (name,))  # raises an error for an unknown experiment
     os.chdir(workspace.root)
     own = [*(["--dry-run"] if dry_run else []), *([f"--cores={cores}"] if cores else [])]
     words = snakemake(name, profile, [*own, *options])
     os.execv(words[0], words)  # in its place: Ctrl-C and the exit status are Snakemake's own
-
-
-def _known(workspace: Workspace, name: str) -> None:
-    """Reject an unknown experiment with the nearest names. For a method, show how to train it."""
-    from fedshift.cli.plan import read_request
-
-    try:
-        read_request(workspace, (name,))
-    except FedshiftError as error:
-        if name in names("methods"):
-            cure = f"To train it: fedshift train {name} --data digits"
-            raise FedshiftError(error.where, f"'{name}' is a method, not an experiment", cure) from None
-        raise
 
 
 def snakemake(experiment: str, profile: str, options: Sequence[str]) -> list[str]:

@@ -7,9 +7,6 @@ from typing import Any
 import click
 
 from fedshift.cli._options import device_option, parsed, threads_option
-from fedshift.common.errors import FedshiftError
-from fedshift.common.registry import names
-from fedshift.experiments.load import available
 from fedshift.storage.workspace import Workspace
 
 STOPPED = 130  # as a shell reports Ctrl-C
@@ -55,9 +52,6 @@ def command(
     from fedshift.experiments.protocols import protocol
     from fedshift.training.pack import interruptible
 
-    if method not in names("methods") and method in available(workspace):
-        what, cure = f"'{method}' is an experiment, not a method", f"To run it: fedshift run {method}"
-        raise FedshiftError("fedshift train", what, cure)
     asked = {key: value for key, value in options.items() if value is not None}
     if not sys.stderr.isatty():  # a line per round instead of the bar
         logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
