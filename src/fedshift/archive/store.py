@@ -209,10 +209,7 @@ def listed(archived: Iterable[Archived]) -> list[tuple[str, ...]]:
 
 
 def _hours(one: Archived) -> float:
-    """The hours from the summary; for earlier versions, from the records of rounds.
-
-    Before checkpoints had `seconds`, those of the summary were of the last process only.
-    """
+    """Hours of training. In earlier versions, the summary has those of the last process only, records all."""
     records = read_parquet(one.content[METRICS], filters=pc.field("metric") == "seconds")
     of_rounds = pc.sum(records["value"]).as_py() or 0
     hours = float(one.summary["costs"]["seconds"] if "finished" in one.summary else of_rounds) / 3600

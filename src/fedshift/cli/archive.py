@@ -94,10 +94,7 @@ def _write(workspace: Workspace, finished: list[RunDirectory], total: int) -> No
 
 
 def _check(workspace: Workspace, files: list[Path]) -> None:
-    """Check archived files; print how many are complete, outdated and rejected, and the machines.
-
-    Raises FedshiftError if a file is rejected.
-    """
+    """Print how many files are complete, outdated and rejected. Raises FedshiftError if one is rejected."""
     whole, refused = [], 0
     for path in files:
         try:
@@ -119,10 +116,7 @@ def _check(workspace: Workspace, files: list[Path]) -> None:
 
 
 def _compare(workspace: Workspace, finished: list[RunDirectory]) -> None:
-    """Compare finished runs with those of the same id in the archive.
-
-    Exits with 1 if a run differs by more than is allowed.
-    """
+    """Compare finished runs with the archive. Exits with 1 if one differs by more than is allowed."""
     compared = failed = 0
     for run in finished:
         name = workspace.name_of(run)

@@ -54,16 +54,9 @@ def _numbers(context: click.Context, parameter: click.Parameter, text: str | Non
 @snakemake_arguments
 @click.pass_context
 def command(
-    context: click.Context,
-    /,
-    data: str,
-    settings: tuple[str, ...],
-    name: str | None,
-    plan_only: bool,
-    profile: str,
-    options: tuple[str, ...],
-    **declared: Any,
-) -> None:
+    context: click.Context, /, data: str, settings: tuple[str, ...], name: str | None, plan_only: bool,
+    profile: str, options: tuple[str, ...], **declared: Any,
+) -> None:  # fmt: skip
     """Compare methods on one data set, holding out each of its domains once. Ends with tables, and with the
     methods that are distinguishable on held-out domains.
 

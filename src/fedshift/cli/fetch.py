@@ -51,16 +51,9 @@ if TYPE_CHECKING:
 )
 @click.pass_obj
 def command(
-    workspace: Workspace,
-    name: str,
-    models: tuple[str, ...],
-    release: str | None,
-    sources: tuple[Path, ...],
-    lists: Path | None,
-    ignore: tuple[str, ...],
-    skip_broken: bool,
-    link: bool,
-) -> None:
+    workspace: Workspace, name: str, models: tuple[str, ...], release: str | None, sources: tuple[Path, ...],
+    lists: Path | None, ignore: tuple[str, ...], skip_broken: bool, link: bool,
+) -> None:  # fmt: skip
     """Get the raw images of data set NAME into data/raw/NAME/RELEASE and put them under DVC. Commit the small
     file data/raw/NAME/RELEASE.dvc: it identifies this version of the images.
 

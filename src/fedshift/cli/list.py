@@ -29,24 +29,18 @@ def command(workspace: Workspace, kind: str | None, as_json: bool) -> None:
         click.secho(section, bold=True)
         for name, title in titles.items():
             click.echo(f"  {name:{width}}  {title}".rstrip())
-            try:
-                more = _more(workspace, kind, name)
-            except FedshiftError as error:
-                more = [_broken(error)]
-            for line in more:
+            for line in _states(workspace, name) if kind == "datasets" else ():
                 click.echo(f"  {'':{width}}    {line}")
 
 
-def _more(workspace: Workspace, kind: str | None, name: str) -> list[str]:
-    """Lines below a data set, if only data sets are listed: the state of each release.
-
-    States are absent, raw, verified, prepared and partitioned.
-    """
-    if kind != "datasets":
-        return []
+def _states(workspace: Workspace, name: str) -> list[str]:
+    """The state of each release of a data set."""
     from fedshift.data.state import states
 
-    return [f"{release}: {state}" for release, state in states(workspace, name).items()]
+    try:
+        return [f"{release}: {state}" for release, state in states(workspace, name).items()]
+    except FedshiftError as error:
+        return [_broken(error)]
 
 
 def _titles(workspace: Workspace, kind: str) -> dict[str, str]:

@@ -69,15 +69,9 @@ def read_request(workspace: Workspace, names: tuple[str, ...], **overrides: Any)
 @json_option
 @click.pass_obj
 def command(
-    workspace: Workspace,
-    /,
-    names: tuple[str, ...],
-    retry_failed: bool,
-    retrain_changed: bool,
-    listing: str,
-    as_json: bool,
-    **overrides: Any,
-) -> None:
+    workspace: Workspace, /, names: tuple[str, ...], retry_failed: bool, retrain_changed: bool, listing: str,
+    as_json: bool, **overrides: Any,
+) -> None:  # fmt: skip
     """Show the runs of experiments (default: those of params.yaml), what is left to do and what it costs.
     Writes the plan below results/plan/.
     """
@@ -183,17 +177,15 @@ def _guesses(workspace: Workspace, spec: RunSpec, device: str) -> list[str]:
     """The basis of a run's estimate, where it was not measured or counted; the table marks it with `~`."""
     from fedshift.planning.costs import counts, speed
 
-    guesses, estimate = [], speed(workspace, spec, device)
+    guesses, data, estimate = [], spec.data, speed(workspace, spec, device)
     if not estimate.measured:
-        network = f"{spec.model.name} at {spec.data.input_px} px in {spec.local.precision}"
         guesses.append(
-            f"~ Not measured on {device}, estimated: {network} (from {estimate.source}). "
-            f"Add a line to {COSTS}."
+            f"~ Not measured on {device}, estimated: {spec.model.name} at {data.input_px} px in "
+            f"{spec.local.precision} (from {estimate.source}). Add a line to {COSTS}."
         )
-    name, release = spec.data.dataset, spec.data.release
-    if not counts(workspace, name, release).source:
+    if not counts(workspace, data.dataset, data.release).source:
         guesses.append(
-            f"~ Nobody has counted the images of {name} {release}, a guess. "
-            f"Run: fedshift fetch {name} --release {release}"
+            f"~ Nobody has counted the images of {data.dataset} {data.release}, a guess. "
+            f"Run: fedshift fetch {data.dataset} --release {data.release}"
         )
     return guesses

@@ -39,10 +39,7 @@ def command(
 
 
 def _planned(workspace: Workspace, name: str, plan: Path | None) -> tuple[str, str, int]:
-    """Data set, release and pixels of the plan's images of this name.
-
-    Raises FedshiftError if the code has changed since it was planned.
-    """
+    """Data set, release and pixels of the plan's images of this name."""
     path = required(plan, "the data set's name alone")
     known = {images.prepared.removeprefix("data/prepared/"): images for images in planfile.load(path).images}
     if name not in known:

@@ -1,5 +1,6 @@
 """`fedshift run`: one experiment from images to tables and figures, by Snakemake."""
 
+import argparse
 import os
 import signal
 import subprocess
@@ -34,13 +35,8 @@ snakemake_arguments = click.argument(
 @snakemake_arguments
 @click.pass_obj
 def command(
-    workspace: Workspace,
-    name: str,
-    profile: str,
-    dry_run: bool,
-    cores: int | None,
-    options: tuple[str, ...],
-) -> None:
+    workspace: Workspace, name: str, profile: str, dry_run: bool, cores: int | None, options: tuple[str, ...],
+) -> None:  # fmt: skip
     """Run EXPERIMENT: train its runs and build its tables, figures and report. Finished work is skipped.
 
     Arguments after `--` are passed to Snakemake: options, or targets such as
@@ -57,13 +53,11 @@ def command(
 
 def snakemake(experiment: str, profile: str, options: Sequence[str]) -> list[str]:
     """The Snakemake command for all results of an experiment; `options`: more arguments for Snakemake."""
-    config, words = f"experiments=[{experiment}]", [part for word in options for part in _apart(word)]
-    if flags := [place for place, word in enumerate(words) if word in ("--config", "-C")]:
-        words.insert(flags[-1] + 1, config)  # Snakemake uses the last one only
-        words = ["--profile", profile, *words]
-    else:
-        words = ["--config", config, "--profile", profile, *words]
-    return [sys.executable, "-m", "snakemake", *words]
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--config", "-C", nargs="*", action="extend", default=[])  # Snakemake uses the last
+    given, others = parser.parse_known_args(options)
+    config = ["--config", f"experiments=[{experiment}]", *given.config]
+    return [sys.executable, "-m", "snakemake", *config, "--profile", profile, *others]
 
 
 def to_its_end(words: Sequence[str], root: Path) -> int:
@@ -92,11 +86,3 @@ def to_its_end(words: Sequence[str], root: Path) -> int:
     finally:
         for one, handler in before.items():
             signal.signal(one, handler)
-
-
-def _apart(word: str) -> list[str]:
-    """`--config=pack=2` and `-Cpack=2` as two words; any other word unchanged."""
-    for flag, joined in (("--config", "--config="), ("-C", "-C")):
-        if word.startswith(joined) and word != flag:
-            return [flag, word.removeprefix(joined)]
-    return [word]

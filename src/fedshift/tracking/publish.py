@@ -142,10 +142,7 @@ class Follower:
                 )
 
     def _publish(self, client: MlflowClient, followed: Followed) -> int:
-        """Send new records of a run; returns the number of rounds that this added.
-
-        The run and its page are created if the store does not have them.
-        """
+        """Send new records of a run, created if the store has none; returns the number of added rounds."""
         directory = self.workspace.run_at(followed.run.directory)
         if not directory.path.is_dir():
             return 0
@@ -172,9 +169,7 @@ class Follower:
 
     def _code(self, followed: Followed) -> str:
         """The fingerprint of the method that trained a run, or will train it; for earlier versions, of all
-        code.
-
-        A run that was trained again by another method file is another run in the store.
+        code. A run that was trained again by another method file is another run in the store.
         """
         summary = self.workspace.run_at(followed.run.directory).summary() or {}
         return str(summary.get("method_code", summary.get("code", followed.run.code)))
