@@ -12,7 +12,7 @@ from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
 from fedshift.experiments.protocols import Space
 from fedshift.experiments.schema import Experiment
-from fedshift.experiments.tuning import Choice, Chosen, Trial, check_places, points, stage, trials
+from fedshift.experiments.tuning import Choice, Chosen, Trial, check_places, points, stage, trials, unequal
 from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
 
@@ -111,6 +111,7 @@ def test_papers_grids_are_what_they_print() -> None:
         "fedavg": 9, "fedprox": 27, "pfedhn": 81, "fedsr": 27, "fedgma": 81, "hfedf": 243,
     }  # fmt: skip
     assert counts.total() == 468
+    assert unequal(found(hfedf)) == counts and unequal(found(declared())) == {}
 
 
 def test_what_a_row_or_an_axis_sets_is_not_searched() -> None:

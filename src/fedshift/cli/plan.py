@@ -12,6 +12,7 @@ from fedshift.archive.store import archived
 from fedshift.cli._options import echo_json, echo_rows, experiments_argument, json_option
 from fedshift.common.yaml_file import read
 from fedshift.experiments.load import available, load, unknown_experiment
+from fedshift.experiments.tuning import trials, unequal
 from fedshift.planning import job, planfile
 from fedshift.planning.lacking import lacking, messages
 from fedshift.planning.plan import plan
@@ -160,6 +161,11 @@ def _notes(
     yield from warnings(changed(workspace, planfile.runs(path)))
     if count := archived(workspace, [run.directory for run in left]):
         yield f"Archived, of what is still to do: {count} runs (`fedshift table` shows them)."
+    for name in request.experiments:
+        if name.endswith(TUNING):
+            budgets = unequal(trials(workspace, load(workspace, name.removesuffix(TUNING))))
+            if rows := ", ".join(f"{row} {count}" for row, count in budgets.items()):
+                yield f"{name}: rows are tuned with different budgets (points): {rows}."
     yield from messages(lacking(workspace, [specs[run.digest] for run in left]))
     if longer := [run for run in left if job.longer([run], request.parallel, request.hours)]:
         longest = max(longer, key=lambda run: run.minutes)

@@ -8,6 +8,7 @@ chooses the values.
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -107,6 +108,12 @@ def check_places(
         if (owner, canonical_json(at)) not in known:
             what = f"leaves no run to tune '{owner}' at {at}"
             raise FedshiftError(f"{_where(experiment)}.axes", what, "Add a value of it that these runs have.")
+
+
+def unequal(found: Iterable[Trial]) -> dict[str, int]:
+    """Row -> its number of points, if rows have different numbers; else empty."""
+    counts = Counter(trial.row for trial in found)
+    return counts if len({*counts.values()}) > 1 else {}
 
 
 def _where(experiment: Experiment) -> str:
