@@ -4,7 +4,7 @@ import re
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from numpy.typing import NDArray
 from PIL import Image
@@ -22,16 +22,8 @@ FOLDER = "folder"  # the data set of trees of the user's own
 WHERE = "fedshift.dataset"
 
 
-class Labelled(Protocol):
-    """A torch Dataset: (image, label) by index."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, place: int, /) -> tuple[Any, Any]: ...
-
-
 def dataset(
-    images: Sequence[Any] | NDArray[Any] | Labelled | Mapping[str, Labelled],
+    images: Sequence[Any] | NDArray[Any] | Mapping[str, Any],
     labels: Sequence[Any] | NDArray[Any] | None = None,
     domains: Sequence[Any] | NDArray[Any] | None = None,
     *,
@@ -47,10 +39,9 @@ def dataset(
     changes nothing.
 
     `images`: an array [n, h, w, 3] or [n, h, w], a tensor [n, 3, h, w], or a sequence of such images or of
-        PIL images. Values are uint8, or floats in [0, 1]. Or a torch Dataset of (image, label), or {domain:
-        Dataset}.
+        PIL images. Values are uint8, or floats in [0, 1]. Or {domain: torch Dataset of (image, label)}.
     `labels`: a class for each image, as a name or an index into `classes`; None for Datasets.
-    `domains`: the domain of each image; None for {domain: Dataset}.
+    `domains`: the domain of each image; None for Datasets.
     `classes`: names, for labels that are numbers. fedshift sorts classes by name.
 
     Raises FedshiftError if images, labels and domains differ in length, if an item is not an image, and if
@@ -75,14 +66,11 @@ def dataset(
         ):
             file = tree / _folder(domain, "domain") / _folder(label, "class") / f"{place:07d}.png"
             file.parent.mkdir(parents=True, exist_ok=True)
-            pixels = (
-                image.convert("RGB") if isinstance(image, Image.Image) else Image.fromarray(rgb(image, place))
-            )
-            pixels.save(file, compress_level=1)
+            picture = image if isinstance(image, Image.Image) else Image.fromarray(rgb(image, place))
+            picture.convert("RGB").save(file, compress_level=1)
         if raw.exists() and not same_files(raw.resolve(), tree):
-            raise FedshiftError(
-                raw, "exists already and contains other images", "Choose another name=, or remove it."
-            )
+            what = "exists already and contains other images"
+            raise FedshiftError(raw, what, "Choose another name=, or remove it.")
         made = not raw.exists()
         if made:
             tree.rename(raw)
@@ -102,23 +90,15 @@ def _rows(images: Any, labels: Any, domains: Any) -> Iterable[tuple[Any, Any, An
                 image, label = each[place]
                 yield image, label, domain
         return
-    if domains is None:
-        raise FedshiftError(
-            WHERE, "no domains are given", "Give domains=, one for each image, or {domain: Dataset}."
-        )
-    if labels is None:
-        if not hasattr(images, "__getitem__") or hasattr(images, "shape"):
-            raise FedshiftError(WHERE, "no labels are given", "Give labels=, one for each image.")
-        pairs = [images[place] for place in range(len(images))]
-        if any(not isinstance(pair, tuple | list) or len(pair) != 2 for pair in pairs):
-            raise FedshiftError(WHERE, "no labels are given", "Give labels=, or a Dataset of (image, label).")
-        images, labels = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    for what, values in (("labels", labels), ("domains", domains)):
+        if values is None:
+            cure = f"Give {what}=, one for each image, or {{domain: Dataset}}."
+            raise FedshiftError(WHERE, f"no {what} are given", cure)
     sizes = {"images": len(images), "labels": len(labels), "domains": len(domains)}
     if len(set(sizes.values())) > 1:
-        told = ", ".join(f"{count} {what}" for what, count in sizes.items())
-        raise FedshiftError(
-            WHERE, f"of different lengths: {told}", "Give one label and one domain for each image."
-        )
+        counts = ", ".join(f"{count} {what}" for what, count in sizes.items())
+        cure = "Give one label and one domain for each image."
+        raise FedshiftError(WHERE, f"of different lengths: {counts}", cure)
     yield from zip(images, labels, domains, strict=True)
 
 
@@ -127,14 +107,12 @@ def _named(labels: Sequence[Any], classes: Sequence[str] | None) -> list[str]:
     plain = [label.item() if hasattr(label, "item") else label for label in labels]
     if all(isinstance(label, str) for label in plain):
         if classes is not None and (other := {*plain} - {*classes}):
-            raise FedshiftError(
-                WHERE, f"labels that are not classes: {', '.join(sorted(other)[:9])}", "Add them to classes."
-            )
+            what = f"labels that are not classes: {', '.join(sorted(other)[:9])}"
+            raise FedshiftError(WHERE, what, "Add them to classes.")
         return plain
     if not all(isinstance(label, int) and label >= 0 for label in plain):
-        raise FedshiftError(
-            WHERE, "labels are neither names nor whole numbers from 0", "Give one class per image."
-        )
+        what = "labels are neither names nor whole numbers from 0"
+        raise FedshiftError(WHERE, what, "Give one class per image.")
     most = max(plain)
     if classes is None:
         return [f"{label:0{len(str(most))}d}" for label in plain]

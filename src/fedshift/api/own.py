@@ -15,7 +15,6 @@ import sys
 import sysconfig
 import textwrap
 from collections.abc import Iterator
-from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -30,7 +29,6 @@ from fedshift.common.files import sha256, write_text
 from fedshift.federation.method import Method
 from fedshift.models.base import Model
 
-PLAIN = (bool, int, float, str, bytes, type(None))
 WRAPPED = '''\
 
 class Registered(AnyModule):
@@ -80,15 +78,12 @@ def register(
     name = cls.__name__.lower() if wrapped else getattr(cls, "name", "")
     if not name.isidentifier() or name != name.lower():
         what = f"{cls.__name__} has the name {name!r}"
-        raise FedshiftError(
-            "fedshift.register", what, 'Write `name = "my_name"` in it: small letters, digits and _.'
-        )
-    registry.use(Path(folder := workspace_of(root).root))
-    path = Path(folder) / registry.OWN / kind / f"{name}.py"
+        cure = 'Write `name = "my_name"` in it: small letters, digits and _.'
+        raise FedshiftError("fedshift.register", what, cure)
+    path = workspace_of(root).root / registry.OWN / kind / f"{name}.py"
     if not path.is_file() and name in registry.names(kind):
-        raise FedshiftError(
-            "fedshift.register", f"'{name}' is a name of fedshift's own", "Choose another `name`."
-        )
+        what = f"'{name}' is a name of fedshift's own"
+        raise FedshiftError("fedshift.register", what, "Choose another `name`.")
     text = source(cls) + (WRAPPED.format(name=name, cls=cls.__name__) if wrapped else "")
     if wrapped:
         text = text.replace("\n\n\n", "\n\nfrom fedshift.models.base import AnyModule\n\n\n", 1)
@@ -106,100 +101,67 @@ def source(cls: type) -> str:
     code: dict[str, str] = {}
     imports: set[str] = set()
     _collect(cls, code, imports)
-    said = inspect.cleandoc(cls.__doc__ or f"{cls.__name__}.").splitlines()[0]
-    lines = [
-        f'"""{said} Written by fedshift.register."""',
-        "",
-        *sorted(imports),
-        "",
-        "",
-        "\n\n".join(code.values()),
-    ]
-    return "\n".join(lines)
+    title = inspect.cleandoc(cls.__doc__ or f"{cls.__name__}.").splitlines()[0]
+    head = [f'"""{title} Written by fedshift.register."""', "", *sorted(imports), "", ""]
+    return "\n".join([*head, "\n\n".join(code.values())])
 
 
 def _collect(thing: Any, code: dict[str, str], imports: set[str]) -> None:
     """Add the code of a function or class to `code`, after everything that it uses."""
     name, text = thing.__name__, _text(thing)
+    where = f"fedshift.register({name})"
     code[name] = ""  # begun: recursion ends
     scope = vars(sys.modules[thing.__module__]) if isinstance(thing, type) else thing.__globals__
     for used in _globals(text):
         if used in code or used == name or (used not in scope and hasattr(builtins, used)):
             continue
         if used not in scope:
-            raise FedshiftError(
-                f"fedshift.register({name})", f"it uses '{used}', which is not defined", "Define it first."
-            )
+            raise FedshiftError(where, f"it uses '{used}', which is not defined", "Define it first.")
         value = scope[used]
+        called = getattr(value, "__name__", "")
+        alias = "" if called == used else f" as {used}"
         if isinstance(value, ModuleType):
-            root = value.__name__
-            imports.add(f"import {root}" if root == used else f"import {root} as {used}")
-        elif (home := getattr(value, "__module__", None)) and _installed(home) and hasattr(value, "__name__"):
-            other = value.__name__
-            imports.add(f"from {home} import {other}" + ("" if other == used else f" as {used}"))
+            imports.add(f"import {called}{alias}")
+        elif called and (home := getattr(value, "__module__", None)) and _installed(home):
+            imports.add(f"from {home} import {called}{alias}")
         elif isinstance(value, type | FunctionType):
             _collect(value, code, imports)
-        elif _plain(value):
-            code[used] = f"{used} = {pprint.pformat(value)}\n"
         else:
-            what = f"it uses '{used}', a {type(value).__name__}, which cannot be written down"
-            cure = "Make it a parameter, a plain constant or a function."
-            raise FedshiftError(f"fedshift.register({name})", what, cure)
+            code[used] = f"{used} = {pprint.pformat(value)}\n"
+            try:
+                ast.literal_eval(pprint.pformat(value))
+            except (SyntaxError, ValueError):
+                what = f"it uses '{used}', a {type(value).__name__}, which cannot be written down"
+                cure = "Make it a parameter, a plain constant or a function."
+                raise FedshiftError(where, what, cure) from None
     del code[name]
     code[name] = text
 
 
-def _plain(value: Any) -> bool:
-    if isinstance(value, dict):
-        return all(map(_plain, (*value, *value.values())))
-    return isinstance(value, PLAIN) or (
-        isinstance(value, list | tuple | set | frozenset) and all(map(_plain, value))
-    )
-
-
 def _installed(module: str) -> bool:
     """Whether a module comes with Python, with fedshift or with an installed package."""
-    loaded = sys.modules.get(module)
-    if module == "__main__" or loaded is None:
-        return False
-    file = getattr(loaded, "__file__", None)
-    places = {sysconfig.get_paths()[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")}
-    return (
-        file is None
-        or module.partition(".")[0] == "fedshift"
-        or any(str(file).startswith(place) for place in places)
-    )
+    file = getattr(sys.modules.get(module), "__file__", None) or ""
+    places = sysconfig.get_paths()
+    known = {"fedshift", *sys.stdlib_module_names}
+    inside = module.partition(".")[0] in known or file.startswith((places["purelib"], places["platlib"]))
+    return module != "__main__" and inside
 
 
 def _text(thing: Any) -> str:
-    """The source of a function or class. In a notebook, `inspect` alone does not find that of a class."""
+    """The source of a function or class. In a notebook, `inspect` does not find that of a class."""
     try:
         return textwrap.dedent(inspect.getsource(thing))
     except (OSError, TypeError):
-        pass
-    functions = (
-        [value for value in vars(thing).values() if isinstance(value, FunctionType)]
-        if isinstance(thing, type)
-        else []
-    )
-    for function in functions:
-        text = "".join(linecache.getlines(function.__code__.co_filename))
-        for node in ast.walk(ast.parse(text)):
-            first = function.__code__.co_firstlineno
-            if (
-                isinstance(node, ast.ClassDef)
-                and node.name == thing.__name__
-                and node.lineno <= first <= (node.end_lineno or 0)
-            ):
+        cells = (getattr(value, "__code__", None) for value in vars(thing).values())
+    for cell in filter(None, cells):
+        lines = linecache.getlines(cell.co_filename)
+        for node in ast.parse("".join(lines)).body:
+            if isinstance(node, ast.ClassDef) and node.name == thing.__name__:
                 start = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-                return (
-                    textwrap.dedent("".join(text.splitlines(keepends=True)[start - 1 : node.end_lineno]))
-                    + "\n"
-                )
+                return "".join(lines[start - 1 : node.end_lineno]) + "\n"
     what = "its source is not known to Python"
-    raise FedshiftError(
-        f"fedshift.register({thing.__name__})", what, "Define it in a notebook's cell or in a file."
-    )
+    cure = "Define it in a notebook's cell or in a file."
+    raise FedshiftError(f"fedshift.register({thing.__name__})", what, cure)
 
 
 def _globals(text: str) -> Iterator[str]:
