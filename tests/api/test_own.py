@@ -109,6 +109,7 @@ def test_all_forms_of_images_are_the_same_release(here: Path) -> None:
         (tensors, torch.from_numpy(labels), domains.tolist()),
         (tensors / 255, labels.tolist(), domains),
         ([Image.fromarray(image) for image in images], [str(label) for label in labels], domains),
+        (TensorDataset(tensors, torch.from_numpy(labels)), None, domains),
         (each,),
     ):
         assert fedshift.dataset(*given, name="same", root=here) == name

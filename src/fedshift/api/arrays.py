@@ -39,9 +39,10 @@ def dataset(
     changes nothing.
 
     `images`: an array [n, h, w, 3] or [n, h, w], a tensor [n, 3, h, w], or a sequence of such images or of
-        PIL images. Values are uint8, or floats in [0, 1]. Or {domain: torch Dataset of (image, label)}.
+        PIL images. Values are uint8, or floats in [0, 1]. Or a torch Dataset of (image, label), or {domain:
+        Dataset}.
     `labels`: a class for each image, as a name or an index into `classes`; None for Datasets.
-    `domains`: the domain of each image; None for Datasets.
+    `domains`: the domain of each image; None for {domain: Dataset}.
     `classes`: names, for labels that are numbers. fedshift sorts classes by name.
 
     Raises FedshiftError if images, labels and domains differ in length, if an item is not an image, and if
@@ -90,6 +91,10 @@ def _rows(images: Any, labels: Any, domains: Any) -> Iterable[tuple[Any, Any, An
                 image, label = each[place]
                 yield image, label, domain
         return
+    if labels is None and not hasattr(images, "shape"):
+        pairs = [images[place] for place in range(len(images))]
+        if all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
+            images, labels = [image for image, _ in pairs], [label for _, label in pairs]
     for what, values in (("labels", labels), ("domains", domains)):
         if values is None:
             cure = f"Give {what}=, one for each image, or {{domain: Dataset}}."
