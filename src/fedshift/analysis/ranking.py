@@ -81,14 +81,14 @@ def ranking(collections: Sequence[Collected], metric: str, against: str = "") ->
     """Rank the methods of one or several experiments by `metric` (experiments.quantity).
 
     The round is the one that each protocol reports. A method needs all its seeds in a block. Methods without
-    any block are left out, then blocks that some methods do not have.
+    any block are left out, then those with the fewest until one block is shared, then blocks that some
+    methods do not have.
 
-    Raises FedshiftError with fewer than two methods, without a block that all of them share, or if `against`
-    is not one of them.
+    Raises FedshiftError with fewer than two methods, or if `against` is not one of them.
     """
     scores, left = _scores(collections, metric)
     if len(scores) < 2 or scores.empty:
-        what = "needs two methods with all seeds, and a data set and held-out domain that both have"
+        what = f"{len(scores)} methods have all seeds of one data set and held-out domain; two are the least"
         cure = "Train more: fedshift status EXPERIMENT shows what is missing."
         raise FedshiftError("ranking", what, cure)
     names = [*scores.index]
@@ -133,6 +133,11 @@ def _scores(collections: Sequence[Collected], metric: str) -> tuple[pd.DataFrame
     left = [f"{name}: no block has all its seeds" for name in rows if name not in cells.index]
     cells = cells.reindex([name for name in rows if name in cells.index])
     shared = cells.dropna(axis=1)
+    while len(cells) > 2 and shared.shape[1] < 1:  # an unfinished experiment
+        fewest = cells[::-1].notna().sum(axis=1).idxmin()
+        left.append(f"{fewest}: shares no block with the others")
+        cells = cells.drop(index=fewest)
+        shared = cells.dropna(axis=1)
     left += [f"{block}: not all methods have all seeds" for block in cells.columns.difference(shared.columns)]
     wide = together.pivot(index="method", columns=["block", "seed"], values=metric)
     wide = wide.loc[cells.index, wide.columns.get_level_values("block").isin(shared.columns)].dropna(axis=1)
