@@ -7,14 +7,16 @@ from collections.abc import Iterator
 
 import click
 
-from fedshift.cli import GROUPS, MORE, STEPS, main
+from fedshift.cli import GROUPS, STEPS, VERBS, main
 
 
 def commands() -> str:
     """The commands in the groups that `fedshift --help` has."""
     context = click.Context(main, info_name="fedshift")
     parts = ["| command | purpose |", "|---|---|"]
-    groups = {**GROUPS, "More": MORE, "Steps of the workflow": STEPS}
+    others = {*VERBS} - {*STEPS}.union(*GROUPS.values())
+    more = {name: text for name, text in VERBS.items() if name in others}
+    groups = {**GROUPS, **({"More": more} if more else {}), "Steps of the workflow": STEPS}
     for names in groups.values():
         parts += [f"| [`{name}`](#fedshift-{name}) | {text} |" for name, text in names.items()]
     for title, names in groups.items():
@@ -36,6 +38,12 @@ def _section(command: click.Command, context: click.Context) -> Iterator[str]:
         yield "\n| option | meaning |\n|---|---|"
     for names, text in records:
         yield f"| `{_cell(names)}` | {_cell(text)} |"
+    if isinstance(command, click.Group):
+        yield ""
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            assert inner is not None
+            yield f"- `{context.command_path} {name}`: {inner.get_short_help_str(200)}"
 
 
 def _cell(text: str) -> str:
@@ -43,5 +51,12 @@ def _cell(text: str) -> str:
 
 
 def _help(text: str) -> str:
-    """Help as Markdown: paragraphs in one line each."""
-    return "\n\n".join(" ".join(part.split()) for part in inspect.cleandoc(text).split("\n\n"))
+    """Help as Markdown: paragraphs in one line each, what click leaves unwrapped as a block."""
+    parts = []
+    for part in inspect.cleandoc(text.partition("\f")[0]).split("\n\n"):
+        lines = part.strip("\n").splitlines()
+        if lines and lines[0].strip() == "\b":
+            parts.append("```text\n" + inspect.cleandoc("\n".join(lines[1:])) + "\n```")
+        else:
+            parts.append(" ".join(line.strip() for line in lines))
+    return "\n\n".join(parts)

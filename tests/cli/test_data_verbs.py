@@ -148,8 +148,8 @@ def test_a_name_that_is_not_planned_is_refused_with_the_nearest(
     by_file = ["--spec", str(project / "experiments" / "planned.yaml")]
     refused(fedshift(project, "partition", name, *by_file), "Leave out DATASET/RECIPE")
     monkeypatch.setattr("fedshift.spec.settings.ENGINE_VERSION", 99)
-    told = fedshift(project, "prepare", images.prepared.removeprefix("data/prepared/"))
-    refused(told, "Run snakemake again: it plans again.")
+    for arguments in (["partition", name], ["prepare", images.prepared.removeprefix("data/prepared/")]):
+        refused(fedshift(project, *arguments), "Run snakemake again: it plans again.")
 
 
 def test_the_partition_that_the_page_documents_is_one() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from fedshift.cli._options import plan_option, required
+from fedshift.cli._options import plan_option, required, unchanged
 from fedshift.common.errors import FedshiftError, unknown
 from fedshift.common.yaml_file import read
 from fedshift.data.partition import read_partition
@@ -36,7 +36,7 @@ def command(workspace: Workspace, names: tuple[str, ...], plan: Path | None, fil
     """
     if file is not None and names:
         raise FedshiftError("fedshift partition", "--spec names one partition", "Leave out DATASET/RECIPE.")
-    for spec in [_by_hand(file)] if file is not None else _planned(names, plan):
+    for spec in [_by_hand(file)] if file is not None else _planned(workspace, names, plan):
         data = spec.data
         if not (folder := workspace.prepared(data.prepared_name)).exists():
             cure = f"Run: fedshift prepare {data.dataset} --release {data.release} --px {data.prepare.px}"
@@ -66,11 +66,18 @@ def _by_hand(file: Path) -> Division:
     return resolve_division(closed(RunSpec if "method" in value else Division, value, str(file)), str(file))
 
 
-def _planned(names: tuple[str, ...], plan: Path | None) -> list[Division]:
-    """A run for each of the plan's partitions, or of those in `names`."""
+def _planned(workspace: Workspace, names: tuple[str, ...], plan: Path | None) -> list[Division]:
+    """A run for each of the plan's partitions, or of those in `names`.
+
+    Raises FedshiftError if the code has changed since it was planned.
+    """
     path = required(plan, "--spec")
     runs = {named(run): run for run in planfile.runs(path)}
-    for name in names:
+    specs: list[Division] = []
+    for name in names or runs:
         if name not in runs:
             raise unknown(path, "partition", name, runs)
-    return [parse(json.loads(runs[name].spec), name) for name in names or runs]
+        specs.append(parse(json.loads(runs[name].spec), name))
+        planned = runs[name].partition
+        unchanged(planned, workspace.root / planned, workspace.partition(specs[-1].partition_name))
+    return specs
