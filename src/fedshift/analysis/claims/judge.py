@@ -50,7 +50,7 @@ from fedshift.analysis.verdicts import (
 )  # fmt: skip
 from fedshift.common.errors import unknown
 from fedshift.experiments.axes import NONE
-from fedshift.experiments.column import column, recorded_of
+from fedshift.experiments.column import column, recorded, recorded_of
 from fedshift.experiments.paper_claims import Sum
 from fedshift.experiments.schema import SELECTED, Compared, Table
 from fedshift.storage.workspace import Workspace
@@ -142,6 +142,9 @@ def verdicts(workspace: Workspace, collected: Collected) -> list[Verdict]:
     """
     home, values = collected.experiment.name, Values(workspace, collected)
     tested = comparisons(workspace, collected.experiment)
+    cells = (cell for comparison in tested for cell in comparison.cells)
+    wanted = [cell.metric for cell in cells if cell.experiment == home]
+    curves(collected, recorded(wanted))  # all are read from the records at once
     return [_verdict(workspace, home, values, comparison) for comparison in tested]
 
 
