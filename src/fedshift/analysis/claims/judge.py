@@ -7,8 +7,8 @@ left out, as an average over fewer domains is another quantity. One seed has no 
 For accuracies of two rows of one experiment, the spread is pooled over all rows that have these runs
 (fedshift.analysis.verdicts.residual). Otherwise it is the spread of the differences themselves.
 
-A comparison is "as published" if the interval is on the side of 0 (for "~" and ">=": of the margin) on which
-the paper has it, "against" if it is on the other side, otherwise "open". With "the best of several", it must
+A comparison is "as published" if the interval is on the paper's side of 0, "against" if it is on the other
+side, otherwise "open". For "~" and ">=", the margin takes the place of 0. With "the best of several", it must
 hold for each. Where one is enough, the interval of each is at level 5% divided by their number (Bonferroni).
 """
 
