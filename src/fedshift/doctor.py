@@ -22,7 +22,7 @@ VERDICTS: dict[str, tuple[Verdict, str]] = {"absent": ("wrong", "fetch"), "raw":
 
 
 class Finding(NamedTuple):
-    """One line: the part, its state ("absent": not needed; "wrong": or needed and absent), text, and cure."""
+    """One line of the report; `state`: "absent" is not needed, "wrong" is broken, or needed and absent."""
 
     part: str
     state: Verdict

@@ -21,7 +21,7 @@ class Steps:
     """The steps of one client's round; most of them replay a graph.
 
     Eager steps are the first of the round, which creates the optimiser's memory and may differ in a method,
-    batches of another size, and for a method that is steady by epoch the first step of each epoch.
+    and batches of another size. If a method is steady by epoch, the first step of each is eager, too.
     """
 
     def __init__(

@@ -60,9 +60,9 @@ class Method:
     - rendering: images that are rendered before training and replace the training images
     - steady: whether a GPU may record and replay the step
 
-    A method is steady if `loss`, `grad` and `step` do the same operations on the same tensors in every step
-    of a client's round ("round") or of an epoch ("epoch") except the first. Subclasses that override one of
-    these hooks or `model` declare it themselves.
+    A method is steady if `loss`, `grad` and `step` do the same operations on the same tensors in every step.
+    Exceptions are the first one of a client's round ("round") or of each epoch ("epoch"). Subclasses that
+    override one of these hooks or `model` declare it themselves.
     """
 
     name: ClassVar[str]

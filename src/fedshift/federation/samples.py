@@ -32,6 +32,7 @@ class Samples:
     Pixels are uint8 images [n, px, px, 3], possibly a memory map. They are stored on `home`: the device if
     they fit into `resident_bytes`, else the host, from where `stream` gathers ahead.
 
+    - augment: its method `draw` samples random numbers for n images, and calling it applies them
     - resident_bytes: if None, RESIDENT, or half the machine's memory if the device is a CPU
     - mean, deviation: per channel, what `augment` and `evaluate` subtract from pixels in [0, 1] and divide
       them by

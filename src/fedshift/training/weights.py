@@ -112,8 +112,7 @@ def models(federation: Federation, restored: dict[str, Tensor], targets: list[Te
     """The models of restored weights, each with the sets that fedshift.federation.evaluator tests it on.
 
     A client's own model right after its training is only included if it is a slot, nothing is shared, or the
-    run saved it (`evaluation.keep: clients`); otherwise the aggregation has changed it. A client that never
-    trained is left out, too.
+    run saved it (`evaluation.keep: clients`). A client that never trained is left out, too.
 
     targets: positions of the images of each held-out domain.
     """
