@@ -41,7 +41,7 @@ from fedshift.storage.rundir import RunDirectory, State, Summary, rounds_trained
 from fedshift.storage.workspace import TUNING, Workspace
 
 READERS = 4  # threads
-RUNS_A_GROUP = 16  # of a file of records or statistics; readers have one group in memory
+RUNS_A_GROUP = 32  # of a file of records or statistics; readers have one group in memory
 
 
 class Use(NamedTuple):

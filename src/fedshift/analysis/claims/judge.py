@@ -164,12 +164,18 @@ def _verdict(workspace: Workspace, home: str, values: Values, comparison: Compar
         lacking = [
             side
             for side, terms in zip(of, (left, right), strict=True)
-            if not gap.seeds and terms and not estimate(paired(terms), side).seeds
+            if not gap.seeds and terms and not _has_whole_seed(terms)
         ]
         differences.append(replace(gap, late=late, lacking=tuple(lacking)))
     said, differs = on_print(workspace, row, comparison), comparison.differs
     word = outcome(comparison, differences, said)
     return Verdict(row["id"], statement(comparison, home), row["text"], differs, differences, word, said)
+
+
+def _has_whole_seed(terms: Terms) -> bool:
+    if any(frame[VALUE].isna().all() for _, frame in terms):  # most often: nothing was trained
+        return False
+    return bool(estimate(paired(terms), "").seeds)
 
 
 def outcome(comparison: Comparison, differences: Sequence[Difference], said: Printed) -> Outcome:

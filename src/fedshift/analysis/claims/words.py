@@ -110,6 +110,8 @@ def sentences(workspace: Workspace, outcomes: Mapping[str, str]) -> pd.DataFrame
 
 def sentence_lines(workspace: Workspace, verdicts: Sequence[Verdict]) -> list[tuple[str, ...]]:
     """One line of text per sentence of which an experiment tests a comparison, for pages."""
+    if not verdicts:
+        return []
     found = sentences(workspace, {verdict.claim: verdict.verdict for verdict in verdicts})
     shown = found[["claim", "said", *OUTCOMES, "others", "text"]].astype(str)
     return [*shown.itertuples(index=False, name=None)]
