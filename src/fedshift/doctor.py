@@ -86,7 +86,7 @@ def slurm(workspace: Workspace, request: Request) -> Iterator[Finding]:
     default = next((name.rstrip("*") for name, *_ in nodes if name.endswith("*")), names[0])
     name = own.resources.get("slurm_partition", default)
     of_it = [(state, gres) for partition, state, gres in nodes if partition.rstrip("*") == name]
-    cure = f"Set slurm_partition in {PATH.as_posix()} to another of: {', '.join(names)}."
+    cure = f"Set slurm_partition in {PATH.as_posix()} to one of: {', '.join(names)}."
     if not of_it:
         yield Finding("slurm", "wrong", f"the profile's partition '{name}' is not on this cluster", cure)
     else:

@@ -62,7 +62,6 @@ def plan(root: Path, **keys: Any) -> Any:
         ({"figures": ["swep"]}, "figures", "'sweep'"),
         ({"figures": [{"sweep": {"x": "sed"}}]}, "figures.sweep.x", "'seed'"),
         ({"figures": [{"sweep": {"x": "seed", "lines": "seed"}}]}, "figures.sweep", "twice"),
-        ({"figures": [{"sweep": {"x": "seed", "scale": "log"}}]}, "figures.sweep.scale", "no log scale"),
         ({"figures": ["claims"]}, "figures.claims", "tests none"),
         ({"figures": [{"curves": {}, "sweep": {"x": "seed"}}]}, "figures", "2 names"),
     ],

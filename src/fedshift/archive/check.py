@@ -64,8 +64,8 @@ def _check_table(archived: Archived, name: str) -> None:
         raise _refused(archived, name, f"is no Parquet file: {error}") from None
     wanted = SCHEMAS.get(name)
     if wanted is not None and not table.schema.equals(wanted):
-        found, recorded = (
-            {f"{field.name} ({field.type})" for field in schema} for schema in (table.schema, wanted)
-        )
-        what = f"has other columns than a run records: {', '.join(sorted(found ^ recorded))}"
+        fields = [*table.schema], [*wanted]
+        odd = [field for here, there in (fields, fields[::-1]) for field in here if field not in there]
+        named = ", ".join(sorted(f"{field.name} ({field.type})" for field in odd)) or "another order"
+        what = f"has other columns than a run records: {named}"
         raise _refused(archived, name, what)

@@ -20,8 +20,9 @@ def unpack(archive: Path, folder: Path) -> None:
     """Unpack a zip or tar archive into `folder`, which exists.
 
     Raises FedshiftError for an archive that is damaged, encrypted or compressed in a way that Python cannot
-    read, for content larger than the free disk space, and for a tar member that would leave the folder or is
-    a link or a device. `zipfile` itself removes parts of names that would leave it, and writes links as text.
+    read. The same holds for content larger than the free disk space, and for a tar member that would leave
+    the folder, or is a link or a device. `zipfile` removes parts of names that would leave the folder, and
+    writes links as text.
     """
     try:
         if zipfile.is_zipfile(archive):

@@ -112,8 +112,9 @@ class Follower:
         return self.client
 
     def _ask(self, client: MlflowClient) -> None:
-        """Read the state of these runs from the store, and delete duplicates: a server that hung may have
-        created a run after all, and a restored experiment has its deleted runs again.
+        """Read the state of these runs from the store, and delete duplicates.
+
+        A server that hung may have created a run after all; a restored experiment has its deleted runs again.
         """
         view, found = ViewType.ACTIVE_ONLY, defaultdict(list)
         for page in {followed.page for followed in self.runs}:

@@ -283,9 +283,9 @@ def over_seeds(frame: pd.DataFrame, ddof: int, along: str = "x") -> pd.DataFrame
     `frame`: columns seed, y (numbers) and others that identify the values: x, label, panel.
     `along`: the column along which values form one line.
 
-    Returns the other columns, y, `low`, `high` and `kind`. `kind` is the same for all values of a line: "std"
-    (one standard deviation on each side) if one of them has three seeds, "range" (the lower and higher) if
-    one has two, otherwise "alone". `low` and `high` are NaN where a value has fewer seeds.
+    Returns the other columns, y, `low`, `high` and `kind`, which is the same for all values of a line. "std":
+    one standard deviation on each side, if one value has three seeds. "range": the lower and higher, if one
+    has two. Otherwise "alone". `low` and `high` are NaN where a value has fewer seeds.
     """
     by = [name for name in frame if name not in ("seed", "y")]
     groups = frame.dropna(subset="y").groupby(by, sort=False, dropna=False)["y"]
