@@ -14,8 +14,9 @@ from fedshift.analysis.collect import collect
 from fedshift.analysis.collected import beside, read
 from fedshift.archive import store
 from fedshift.archive.file import Archived
-from fedshift.cli.scorecard import _shown, _unwritten
+from fedshift.cli.scorecard import _unwritten, shown_without_training
 from fedshift.common.files import write_bytes
+from fedshift.experiments.load import load
 from fedshift.storage.workspace import Workspace
 from tests.archive.conftest import TINY, later, of_earlier_version, with_summary, with_table
 from tests.archive.test_compare import lower
@@ -84,11 +85,8 @@ def test_a_scorecard_finds_the_experiments_of_which_something_is_archived(clone:
     }  # fmt: skip
     for name, changes in others.items():
         (clone.experiments / f"{name}.yaml").write_text(yaml.safe_dump({**TINY, **changes}, sort_keys=False))
-    assert [name for name in _unwritten(clone) if _shown(clone, name)] == [
-        "declared",
-        "plain_and_ink",
-        "tiny",
-    ]
+    found = [name for name in _unwritten(clone) if shown_without_training(clone, load(clone, name))]
+    assert found == ["declared", "plain_and_ink", "tiny"]
 
 
 def test_what_has_changed_since_is_collected_again(clone: Workspace, tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def best(points: Iterable[Tried], rule: str) -> Choice:
         usable = [point for point in group if math.isfinite(point.validation)]
         if not usable:
             what = f"all {len(group)} points of '{row}' at {group[0].where} failed or are not finite"
-            raise FedshiftError("tune", what, "Give the row other values to try (`grid` in reference/presets).")
+            raise FedshiftError("tune", what, "Give the row other values (`grid` in reference/presets).")
         taken = max(usable, key=lambda point: point.validation)
         chosen.append(
             Chosen(

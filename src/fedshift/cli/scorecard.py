@@ -35,27 +35,26 @@ def command(workspace: Workspace, written_alone: bool) -> None:
     Uses the tables of all experiments. Missing tables of experiments that are archived, or need no run, are
     written first.
     """
-    candidates = [] if written_alone else [*_unwritten(workspace)]
+    unwritten = [] if written_alone else [*_unwritten(workspace)]
     # Planning is done in separate processes, as it loads torch, which the page does not need.
-    with spread(len(candidates)) as each:
-        shown = each(functools.partial(_shown, workspace), candidates)
-        names = [name for name, one in zip(candidates, shown, strict=True) if one]
+    with spread(len(unwritten)) as each:
+        # All are collected before a table is made: claims compare with runs of other experiments.
+        collected = each(functools.partial(_collected, workspace), unwritten)
+        bar = tqdm(collected, "archived experiments", len(unwritten), disable=None if unwritten else True)
+        names = [name for name, shown in zip(unwritten, bar, strict=True) if shown]
         known = next(iter(each(numbers, [workspace])))
-        quiet = None if names else True  # on a terminal
-        with tqdm(total=2 * len(names), desc="archived experiments", disable=quiet) as bar:
-            # All are collected before a table is made: claims compare with runs of other experiments.
-            for _ in each(functools.partial(_collect, workspace), names):
-                bar.update()
-            for page in each(functools.partial(_write, workspace), names):
-                bar.update()
-                tqdm.write(str(page))
+        for page in each(functools.partial(_write, workspace), names):
+            click.echo(page)
     page = scorecard.write(workspace, known)
     click.echo(page.with_suffix(".md").read_text(encoding="utf-8").split("\n\n")[1])
     click.echo(page)
 
 
-def _collect(workspace: Workspace, name: str) -> None:
-    collected_or_archived(workspace, name)
+def _collected(workspace: Workspace, name: str) -> bool:
+    """Collect an experiment if that needs no training; returns whether it does not."""
+    if shown := shown_without_training(workspace, load(workspace, name)):
+        collected_or_archived(workspace, name)
+    return shown
 
 
 def _write(workspace: Workspace, name: str) -> Path:
@@ -69,10 +68,6 @@ def _unwritten(workspace: Workspace) -> Iterator[str]:
         experiment = load(workspace, name)
         if (experiment.tables or experiment.claims) and not workspace.tables(name).exists():
             yield name
-
-
-def _shown(workspace: Workspace, name: str) -> bool:
-    return shown_without_training(workspace, load(workspace, name))
 
 
 def shown_without_training(workspace: Workspace, experiment: Experiment) -> bool:
