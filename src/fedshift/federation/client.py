@@ -27,9 +27,16 @@ Role = Literal["model", "personal", "frozen"]
 class Worker:
     """One device's networks and data, which the clients of a run use in turn.
 
+    - spec: the run's resolved settings
+    - state: tensors that outlive the round
+    - samples: all images
+    - clients: samples of each client
+    - criterion: mean loss of logits [B, C] and labels [B]
+    - log: tensors that clients log
     - param_groups: other optimiser settings for the trainable entries of a role, the model's last ones
     - persist: whether optimisers' memory persists between rounds
     - batch_norm: whether a batch of one sample cannot pass in training
+    - passes: images through the networks in training
     - graph: makes what records a step, torch.cuda.CUDAGraph (federation/graph.py); None: every step is eager
     - graph_kept: the last graph made
     """
@@ -68,7 +75,9 @@ class Worker:
         return torch.autocast(self.samples.device.type, torch.bfloat16, enabled=on)
 
     def optimizer(self, role: Role, k: int, network: Network) -> Optimizer:
-        """Client k's optimiser of a network, with its memory of earlier rounds if optimisers persist."""
+        """Client k's optimiser of a network, with the client's memory if optimisers persist, else a new
+        one.
+        """
         rule, w, g, cut, tail = Rule.of(self.spec.local), network.w, network.g, None, None
         graphs = self.graph is not None
         for group, cut, changed in self._groups:
@@ -81,25 +90,39 @@ class Worker:
 class Client:
     """One client in one round.
 
+    Identity:
+
     - k: its number
     - t: the round, from 0
     - n: number of its training samples
     - visits: number of rounds it has trained in before
+
+    Weights:
+
     - layout: the entries of its rows
     - received: the row that it received [P + Q]; its trainable part is `w0`
     - row: the row that it trains [P + Q]; its trainable part is `w`
     - model: its network, whose tensors are views into `row`
     - network: `model` with its flat row and gradient
+
+    Data:
+
     - data: positions of its samples by split, and the labels that the partition made rare in its training
       part
     - samples: all images of the run, for `unit` and `normalised`
     - labels: the batch's labels, on the host [B]
+
+    Training:
+
     - criterion: mean loss of logits [B, C] and labels [B]
     - precision: the autocast that `begin`, `loss`, `step` and `mean` run under, but not `grad` and `end`
     - lr: the current learning rate
     - new_epoch: whether this batch is the first of its epoch
     - steps: number of steps taken; 0 in `begin`, and in `end` if every batch was left out
     - lr_sum: sum of the learning rates of these steps
+
+    Storage and messages:
+
     - slot: `C.slot.<name>` are its own slots
     - down: `C.down.<name>` is what the server sent in addition to the model
     - tmp: values that only live in this round
@@ -140,13 +163,17 @@ class Client:
         return network
 
     def frozen(self, row: Tensor) -> Model:
-        """A network with weights `row` [P + Q], in eval mode without gradients; valid until the next call."""
+        """A network with the weights of `row` [P + Q] in eval mode without gradients; valid until the next
+        call.
+        """
         network = self.worker.network("frozen").bind(row)
         network.model.requires_grad_(False).eval()
         return network.model
 
     def descend(self, network: Network, loss: Tensor, add: Tensor | None = None) -> None:
-        """One step of the round's optimiser on `network`: the gradient of `loss` plus `add` [P], clipped."""
+        """One step of the round's optimiser on `network`, along the gradient of `loss` plus `add` [P],
+        clipped.
+        """
         optimizer = self.optimizer("personal", network)
         network.backward(loss)
         if add is not None:
@@ -175,7 +202,9 @@ class Client:
     # ---- its samples
 
     def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """All training samples once, shuffled and augmented: x [B, 3, h, w], y [B]; no last one."""
+        """All training samples once, shuffled and augmented: (x [B, 3, h, w], y [B]). A last batch of one is
+        left out.
+        """
         samples, seed, batch = self.samples, self.worker.spec.seed, self.worker.spec.local.batch
         rng = generator(seed, "begin", self.t, self.k)
         order = self.data.train[torch.randperm(self.n, generator=rng)]
@@ -186,16 +215,19 @@ class Client:
 
     @torch.no_grad()
     def plain(self, split: str) -> Iterator[tuple[Tensor, Tensor]]:
-        """All samples of a split ("train", "val", "test") in order, not augmented: x [B, 3, h, w], y [B]."""
+        """All samples of a split ("train", "val", "test") in order, without augmentation: (x [B, 3, h, w], y
+        [B]).
+        """
         index = self.data.split(split).to(self.samples.home)
         for pixels, y in self.samples.stream(index.split(at_once(self.samples))):
             yield self.samples.evaluate(pixels), y
 
     @torch.no_grad()
     def mean(self, split: str, measure: Callable[[Tensor, Tensor], Tensor] | None = None) -> Tensor:
-        """The mean of measure(x, y), a batch's mean, by default the loss, over a split; in eval mode.
+        """The mean of measure(x, y), by default the loss, over a split; in eval mode, without gradient.
 
-        Raises FedshiftError for a client without a sample in the split.
+        `measure` returns the mean over its batch. Raises FedshiftError for a client without a sample in the
+        split.
         """
         n = len(self.data.split(split))
         if not n:
@@ -212,5 +244,9 @@ class Client:
         return total
 
     def log(self, name: str, value: Tensor) -> None:
-        """Save a small tensor of this round, one of the method's `logs`; the last one of a name counts."""
+        """Save a small tensor of this round with the run.
+
+        It stays on the device until the round ends; the last one of a name counts. Raises FedshiftError for a
+        name that is not among the method's `logs`.
+        """
         self.worker.log.of_client(name, value, self.k)

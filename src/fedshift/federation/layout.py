@@ -1,10 +1,11 @@
 """The flat state of a model: the slice of a row for each entry.
 
 A *row* is one tensor [P + Q]: P trainable floats, then Q statistics. Entries have the order of the model.
-Convolution weights are channels_last in it.
+Convolution weights are channels_last in it, on every device and in every precision.
 
-On a GPU each entry begins at a multiple of 16 bytes, and so does the next row of a matrix of rows, or
-cuDNN's batch normalisation fails. The floats between entries are padding, which is not counted.
+On a GPU each entry begins at a multiple of 16 bytes, and so does the next row of a matrix of rows. Kernels
+read 16 bytes at a time, and cuDNN's batch normalisation fails on any other address. The floats between
+entries are padding: they have no meaning and are not counted.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ ALIGNMENT = {"cuda": 4}  # floats by type of device; 1 elsewhere
 
 
 class Index:
-    """A set of positions in a row of `total`; `row[i.at]` is a view if they are contiguous, else a copy."""
+    """A set of `size` positions in a row of `total`; `row[i.at]` is a view if they are contiguous, else a
+    copy.
+    """
 
     def __init__(self, at: slice | Tensor, total: int) -> None:
         self._positions = self.at = at  # on the host, and where tensors are indexed
@@ -48,7 +51,7 @@ class Index:
 
     @property
     def mask(self) -> Tensor:
-        """Mask [total], on the CPU."""
+        """Mask [total] that is true at the positions; on the CPU."""
         mask = torch.zeros(self.total, dtype=torch.bool)
         mask[self._positions] = True
         return mask
@@ -78,7 +81,8 @@ class Entry:
 
     - kind: weight | bias | bn_affine | bn_statistic | norm | statistic | embedding, by module type
     - role: the `role` of the nearest module that has one, else ""
-    - layer: as in `Server.layers`
+    - layer: the nearest module with `layer = True`, else a convolution or linear map with the normalisation
+      that follows it
     """
 
     name: str
@@ -154,7 +158,9 @@ class Layout:
         return self.select(lambda entry: entry.name == module or entry.name.startswith(f"{module}."))
 
     def layers(self, index: Index, by: str = "layer") -> dict[str, Index]:
-        """`index` split by layer, or by "tensor", in the order of the model, without empty parts."""
+        """`index` split by layer, or by "tensor": name -> positions, in the order of the model, without empty
+        ones.
+        """
         mask, places = index.mask, dict[str, list[Tensor]]()
         for entry in self.entries:
             inside = entry.offset + mask[entry.slice].nonzero().flatten()
@@ -230,7 +236,10 @@ def _kind(module: nn.Module, name: str) -> str:
 
 
 class Network:
-    """A model bound to one row at a time: its tensors are views into the row, gradients into `g` [P]."""
+    """A model bound to one row at a time: its tensors are views into the row, gradients views into `g` [P].
+
+    Training changes the row in place, so a client's result needs no copy. Binding uses no memory.
+    """
 
     def __init__(self, model: Model, layout: Layout, device: torch.device) -> None:
         self.model: Model = model.to(device)
@@ -260,7 +269,11 @@ class Network:
         return self
 
     def backward(self, loss: Tensor, retain_graph: bool = False) -> None:
-        """Set `g` to the gradient of a loss; 0 for entries that it does not reach or that are not trained."""
+        """Set `g` to the gradient of a loss; 0 for entries that it does not reach or that are not trained.
+
+        The gradients of all tensors are copied together, because adding each to its place takes one launch
+        per tensor.
+        """
         trained = [pair for pair in self._gradients if pair[0].requires_grad]
         if len(trained) < len(self._gradients):
             self.g.zero_()
@@ -274,7 +287,7 @@ def initial(
 ) -> tuple[Model, Layout, Tensor]:
     """A run's network, its layout for `device`, and its initial row [P + Q], all on the CPU.
 
-    Every module is initialised with a generator seeded by the run's seed and the module's name.
+    Every module is initialised separately, with a generator seeded by the run's seed and the module's name.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(key(seed, "start"))

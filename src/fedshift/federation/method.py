@@ -1,4 +1,8 @@
-"""Base class of federated methods; `__all__` lists the names that the file of a method imports."""
+"""Base class of federated methods, with all attributes and hooks that a method may override. A method that
+overrides nothing is FedAvg.
+
+`__all__` lists the names that the file of a method imports.
+"""
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -61,8 +65,9 @@ class Method:
     - steady: whether a GPU may record and replay the step
 
     A method is steady if `loss`, `grad` and `step` do the same operations on the same tensors in every step.
-    Exceptions are the first one of a client's round ("round") or of each epoch ("epoch"). Subclasses that
-    override one of these hooks or `model` declare it themselves.
+    "round": in every step of a client's round except the first; "epoch": in every step of an epoch except the
+    first; "": not. Subclasses that override one of these hooks or `model` declare it themselves; a method
+    that overrides none is steady.
     """
 
     name: ClassVar[str]
@@ -120,7 +125,9 @@ class Method:
         return {}
 
     def round(self, S: Server, train: Callable[[Sequence[int]], None]) -> None:
-        """Run one round: `train(clients)` trains them from the server's state and aggregates the results."""
+        """Run one round; `train(clients)` trains these from the server's current state and aggregates
+        them.
+        """
         train(S.active)
 
     def broadcast(self, S: Server, clients: list[int]) -> Tensor:
@@ -166,7 +173,9 @@ class Method:
 
     @property
     def averages(self) -> bool:
-        """Whether the server only needs the weighted mean of the rows, computed as they arrive."""
+        """Whether the server only needs the weighted mean of the rows, which is then computed as they
+        arrive.
+        """
         return type(self).aggregate is Method.aggregate
 
     @property

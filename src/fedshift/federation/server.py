@@ -59,7 +59,9 @@ class Server:
         return visited or list(range(self.N))
 
     def descend(self, name: str, g: Tensor, rule: Rule) -> None:
-        """One step on the slot `name` along g, of its shape, by an optimiser whose memory persists."""
+        """One optimiser step on the server's slot `name` along g, of its shape; the optimiser's memory is
+        stored.
+        """
         w = getattr(self.slot, name)
         optimizer = Optimizer(rule, w, g, self._state.optimizers[f"server-{name}", 0])
         optimizer.clip()
@@ -87,14 +89,20 @@ class Server:
         return [self.active[i] for i in order.tolist()]
 
     def log(self, name: str, value: Tensor, axes: str = "K") -> None:
-        """Save a small tensor of this round, one of the method's `logs`; the last one of a name counts.
+        """Save a small tensor of this round with the run.
 
-        axes: a word for each axis: "K" counts the round's clients, "N" all clients
+        It stays on the device until the round ends; the last one of a name counts. Raises FedshiftError for a
+        name that is not among the method's `logs`.
+
+        axes: a word for each axis: "K" counts the round's clients, "N" all clients, any other word what it
+            names
         """
         self._log.of_server(name, value, axes, self.active)
 
     def peek(self, index: Index) -> Tensor:
-        """Private entries of all clients [N, |index|], counted: for the test on held-out domains only."""
+        """Private entries of all clients [N, |index|], for the test on held-out domains only; counted in
+        floats.
+        """
         self.peeked += self.N * self._state.layout.floats(index)
         return self._state.own[:, self._state.within_private(index)]
 
@@ -112,5 +120,7 @@ def mean(rows: Tensor, p: Tensor) -> Tensor:
 
 
 def accumulate(total: Tensor | None, row: Tensor, weight: Tensor) -> Tensor:
-    """One term of `mean`, added in place to the sum so far [..], which is None before the first."""
+    """One term of `mean`, in place: the sum so far [..], None before the first, plus weight times `row`
+    [..].
+    """
     return row * weight if total is None else total.addcmul_(row, weight)
