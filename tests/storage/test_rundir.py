@@ -141,8 +141,8 @@ def test_a_stamp_holds_summaries_and_failures_of_a_pack_that_is_done(tmp_path: P
     good, bad, missing = finished_run(workspace, "a"), failed(workspace, "b", False), workspace.run("c")
     stamp = workspace.pack("p")
     assert stamp.digests() == set()
-    assert not stamp.settle([good, missing]) and workspace.packs() == []
-    assert stamp.settle([good, bad])
+    assert not stamp.write([good, missing]) and workspace.packs() == []
+    assert stamp.write([good, bad])
     assert workspace.packs() == [stamp]
     assert stamp.finished() == {"a": {"name": "a"}} and stamp.failed() == {"b": FAILURE}
     assert stamp.digests() == {"a", "b"}
@@ -152,9 +152,23 @@ def test_a_stamp_that_says_the_same_is_left_alone(tmp_path: Path) -> None:
     """Or Snakemake would make everything behind it anew."""
     workspace = Workspace(tmp_path)
     good, stamp = finished_run(workspace, "a"), workspace.pack("p")
-    assert stamp.settle([good])
+    assert stamp.write([good])
     before = stamp.path.stat().st_ino
-    assert stamp.settle([good]) and stamp.path.stat().st_ino == before
+    assert stamp.write([good]) and stamp.path.stat().st_ino == before
+    good.finish({"name": "other"})
+    assert stamp.write([good]) and stamp.finished() == {"a": {"name": "other"}}
+
+
+def test_what_a_kill_after_the_summary_left_goes_once_nobody_writes(tmp_path: Path) -> None:
+    """A checkpoint of a finished_run run, and the failure of an attempt before."""
+    workspace = Workspace(tmp_path)
+    run, stamp = finished_run(workspace, "a"), workspace.pack("p")
+    run.fail(FAILURE)
+    run.checkpoint.write_bytes(b"weights")
+    with locked(run.lock):
+        assert stamp.write([run]) and run.checkpoint.is_file() and run.failure()
+    assert stamp.write([run]) and stamp.finished() == {"a": {"name": "a"}}
+    assert not run.checkpoint.exists() and run.failure() is None
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,20 @@ def test_what_was_trained_again_and_no_experiment_are_told_apart_and_nothing_is_
     assert done(fedshift(project, "gc")) == "Nothing is left over.\n"
 
 
+def test_a_stamp_that_names_a_deleted_run_goes_with_it(project: Path, runs: list[Run]) -> None:
+    """Else an experiment that has them again would find its pack done and its runs missing. What was trained again has its successor's stamp."""
+    gone = [run._replace(digest=digest * 16) for run, digest in zip(runs, "01", strict=False)]
+    gone[0] = gone[0]._replace(directory=runs[0].directory.replace(runs[0].digest, gone[0].digest))
+    gone[1] = by(gone[1], "0dd00001")  # of an earlier version
+    for run in (*gone, runs[2], by(runs[2], "0dd00001")):
+        finish(project, run)
+    workspace = Workspace(project)
+    for name, run in zip("abc", (*gone, runs[2]), strict=True):
+        assert workspace.pack(name * 16).write([workspace.run_at(run.directory)])
+    done(fedshift(project, "gc", "--delete"))
+    assert [stamp.digests() for stamp in workspace.packs()] == [{runs[2].digest}]
+
+
 def test_what_is_being_trained_stays(project: Path, runs: list[Run]) -> None:
     """Also what was set aside."""
     directory = project / by(runs[0], "0dd00001").directory

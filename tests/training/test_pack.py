@@ -45,7 +45,7 @@ def test_at_most_k_at_a_time_and_one_failure_leaves_the_others_alone(tmp_path: P
 
     watcher = threading.Thread(target=count)
     watcher.start()
-    pack.at_once(RUNS, 2, lambda run: script(tmp_path, text.format(run.digest)))
+    pack.at_once(Workspace(tmp_path), RUNS, 2, lambda run: script(tmp_path, text.format(run.digest)))
     done.set()
     watcher.join()
     assert sorted(path.name for path in tmp_path.glob("*.end")) == ["a.end", "c.end", "d.end"]
@@ -62,7 +62,7 @@ def test_sigterm_is_passed_on_and_waited_for(tmp_path: Path) -> None:
 
     threading.Thread(target=kill).start()
     with pytest.raises(SystemExit) as ended:
-        pack.at_once(RUNS, 2, lambda run: script(tmp_path, text))
+        pack.at_once(Workspace(tmp_path), RUNS, 2, lambda run: script(tmp_path, text))
     assert ended.value.code == 128 + signal.SIGTERM
     assert len(list(tmp_path.glob("*.saved"))) == 2
     assert len(list(tmp_path.glob("*.begin"))) == 2  # nothing was started after the signal

@@ -38,7 +38,7 @@ def command(workspace: Workspace, deleting: bool) -> None:
     elif not deleting:
         click.echo("Nothing is deleted. To delete them: the same command with --delete.")
     else:
-        for _ in tqdm(delete(leftovers), "Deleting", len(leftovers), disable=None):
+        for _ in tqdm(delete(workspace, leftovers), "Deleting", len(leftovers), disable=None):
             pass
 
 

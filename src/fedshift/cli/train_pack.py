@@ -99,9 +99,9 @@ def command(
         if parallel == 1 or len(todo) < 2:
             in_turn(workspace, todo, in_this_process)
         else:
-            at_once(todo, parallel, in_its_own_process)
+            at_once(workspace, todo, parallel, in_its_own_process)
     failed = [run for run in todo if directories[run].outcome() is not State.FINISHED]
-    stamped = pack is not None and workspace.pack(runs[0].stamp).settle(directories.values())
+    stamped = pack is not None and workspace.pack(runs[0].stamp).write(directories.values())
     for run in failed:
         log.info("failed: %s (see %s there)", run.directory, directories[run].failure_file.name)
     if failed and not stamped:

@@ -17,7 +17,9 @@ Summary = dict[str, Any]
 
 
 def rounds_trained(summary: Summary) -> int:
-    """Rounds that a finished run trained; old summaries do not contain them."""
+    """Rounds that a finished run trained: fewer than declared if it stopped early. Old summaries do not
+    contain them.
+    """
     return int(summary.get("rounds", summary["spec"]["federation"]["rounds"]))
 
 
@@ -86,12 +88,23 @@ class RunDirectory:
         return read_whole(self.failure_file)
 
     def finish(self, summary: Summary) -> None:
-        """Delete the record of a failure, and write the summary, which makes the run finished."""
-        self.failure_file.unlink(missing_ok=True)
+        """Write the summary, which makes the run finished, and delete the record of its failure."""
         write_json(self.summary_file, summary)
+        self.forget_failure()
+
+    def tidy(self) -> None:
+        """Remove the checkpoint and failure that a killed process left in a finished run, unless a process
+        writes to it.
+        """
+        if not self.writer():
+            self.forget_failure()
+            self.checkpoint.unlink(missing_ok=True)
 
     def fail(self, failure: Failure) -> None:
         write_json(self.failure_file, failure)
+
+    def forget_failure(self) -> None:
+        self.failure_file.unlink(missing_ok=True)
 
     def retry(self) -> None:
         """Let a run that failed for good be trained again; its reason stays until then."""
@@ -110,6 +123,7 @@ class RunDirectory:
             return None
 
     def state(self) -> State:
+        """The state of the run."""
         outcome = self.outcome()
         if outcome is not State.FINISHED and self.writer():
             return State.RUNNING
@@ -140,10 +154,14 @@ MACHINE = re.compile("CUDA|CUDNN|CUBLAS|CUSOLVER|CUFFT|NCCL|AcceleratorError|sta
 def failure_of(error: Exception) -> Failure:
     """The record of an error in a run.
 
-    - retry: whether a retry can help: not after errors of code and declarations. A plain RuntimeError is
-      retried, because torch raises it for a broken GPU as well as for tensors that do not fit.
+    - retry: whether a retry can help: if a FedshiftError allows it, and after any other error except those of
+      code and declarations
     - machine: whether it is a fault of the machine rather than the run: CUDA and its libraries, threads,
-      reading and loading, but not insufficient memory or a full disk
+      reading and loading
+
+    A plain RuntimeError is retried, too, because torch raises it for a broken GPU as well as for tensors that
+    do not fit. A useless retry costs minutes, a lost run its table. Insufficient memory is not a fault of the
+    machine, nor is a problem that the user must fix, such as a full disk.
     """
     ours = isinstance(error, FedshiftError)
     of_a_file = type(error).__module__.startswith("pyarrow")  # its errors for damaged files are ValueErrors

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from fedshift.common.files import read_whole, write_json
 from fedshift.storage.rundir import At, Failure, RunDirectory, State, Summary
@@ -136,32 +137,53 @@ class PackStamp:
 
     def finished(self) -> dict[str, Summary]:
         """Summaries by run id; empty if the stamp is absent."""
-        return dict((read_whole(self.path) or {}).get("finished", {}))
+        return self._by_digest("finished")
 
     def failed(self) -> dict[str, Failure]:
         """Failures by run id; empty if the stamp is absent."""
-        return dict((read_whole(self.path) or {}).get("failed", {}))
+        return self._by_digest("failed")
+
+    def _by_digest(self, part: str) -> dict[str, Any]:
+        """A part of the stamp by run id; stamps of earlier versions have `<digest>-<code>`."""
+        runs = (read_whole(self.path) or {}).get(part, {})
+        return {name.partition("-")[0]: facts for name, facts in runs.items()}
 
     def digests(self) -> set[str]:
         """The ids of all its runs."""
         return {*self.finished(), *self.failed()}
 
-    def delete(self) -> None:
-        self.path.unlink(missing_ok=True)
+    def write(self, runs: Iterable[RunDirectory]) -> bool:
+        """Write the stamp if all runs of the pack are done; returns whether they are.
+
+        A run that failed for good counts as done. A stamp with the same content is not written again.
+        """
+        finished: dict[str, Summary] = {}
+        failed: dict[str, Failure] = {}
+        for run in runs:
+            if (summary := run.summary()) is not None:
+                run.tidy()
+                finished[run.digest] = summary
+            elif (failure := run.failure()) is not None and not failure["retry"]:
+                failed[run.digest] = failure
+            else:
+                return False
+        content = {"pack": self.path.stem, "finished": finished, "failed": failed}
+        if read_whole(self.path) != content:
+            write_json(self.path, content)
+        return True
 
     def settle(self, runs: Iterable[RunDirectory]) -> bool:
-        """Write the stamp if nothing is left to train, else delete it; returns whether it exists.
-
-        A run that failed for good counts as done. A stamp of the same outcomes is not written again.
-        """
-        every = list(runs)
-        finished = {run.digest: run for run in every if run.outcome() is State.FINISHED}
-        failed = {run.digest: run for run in every if run.failed_for_good}
-        if len(finished) + len(failed) < len(every):
+        """Write the stamp if nothing is left to train, else delete it; returns whether it exists."""
+        runs = list(runs)
+        finished = {run.digest for run in runs if run.outcome() is State.FINISHED}
+        failed = {run.digest for run in runs if run.failed_for_good}
+        if finished | failed != {run.digest for run in runs}:
             self.delete()
             return False
-        if ({*self.finished()}, {*self.failed()}) != ({*finished}, {*failed}):
-            summaries = {digest: run.summary() for digest, run in finished.items()}
-            failures = {digest: run.failure() for digest, run in failed.items()}
-            write_json(self.path, {"pack": self.path.stem, "finished": summaries, "failed": failures})
-        return True
+        content = read_whole(self.path) or {}
+        if {*content.get("finished", ())} == finished and {*content.get("failed", ())} == failed:
+            return True
+        return self.write(runs)
+
+    def delete(self) -> None:
+        self.path.unlink(missing_ok=True)

@@ -31,18 +31,19 @@ class Garbage:
 def garbage(workspace: Workspace, wanted: Collection[Run]) -> Iterator[Garbage]:
     """Directories of runs that are not `wanted`, in order; before them, those of other images.
 
-    Not included: runs that a process trains now, directories without a run's name, and a finished run until
-    its successor has finished.
+    Runs that a process trains now are left out, as are directories without a run's name.
     """
+    taken = {workspace.run_at(run.directory).path for run in wanted}
+    digests = {run.digest for run in wanted}
+    unfinished = (run for run in wanted if workspace.run_at(run.directory).outcome() is not State.FINISHED)
+    begun = {run.digest for run in unfinished}
     yield from (Garbage(path, OTHER_IMAGES, _size(path)) for path in _of_other_images(workspace, wanted))
-    current = {run.digest: workspace.run_at(run.directory) for run in wanted}
-    for run in workspace.runs():
-        successor = current.get(run.digest, run)
-        finished, needed = (one.outcome() is State.FINISHED for one in (run, successor))
-        if run in current.values() or (finished and not needed) or run.writer():
-            continue
-        if NAME.fullmatch(run.name):
-            yield Garbage(run.path, "of no experiment" if successor == run else AGAIN, _size(run.path))
+    for path in (run.path for run in workspace.runs()):
+        if NAME.fullmatch(path.name) and path not in taken and not RunDirectory(path).writer():
+            why = AGAIN if RunDirectory(path).digest in digests else "of no experiment"
+            if RunDirectory(path).digest in begun and RunDirectory(path).outcome() is State.FINISHED:
+                continue  # until its successor has finished
+            yield Garbage(path, why, _size(path))
 
 
 def _of_other_images(workspace: Workspace, wanted: Iterable[Run]) -> Iterator[Path]:
@@ -61,12 +62,22 @@ def _size(path: Path) -> int:
     return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
 
 
-def delete(directories: Collection[Garbage]) -> Iterator[Garbage]:
-    """Delete directories one by one, except those of runs that a process has begun to train meanwhile."""
+def delete(workspace: Workspace, directories: Collection[Garbage]) -> Iterator[Garbage]:
+    """Delete directories one by one, each after the stamps of packs that name its run.
+
+    A stamp means that nothing is left to train, so stamps stay if the run was trained again. A run that a
+    process has begun to train meanwhile is not deleted.
+    """
+    digests = {stamp: stamp.digests() for stamp in workspace.packs()}
     for directory in directories:
-        if not RunDirectory(directory.path).writer():
-            if directory.path.is_symlink():
-                directory.path.unlink()
+        path, run = directory.path, RunDirectory(directory.path)
+        if not run.writer():
+            named = directory.why != AGAIN
+            for stamp in [stamp for stamp, runs in digests.items() if named and run.digest in runs]:
+                stamp.delete()
+                del digests[stamp]
+            if path.is_symlink():
+                path.unlink()
             else:
-                shutil.rmtree(directory.path)
+                shutil.rmtree(path)
         yield directory

@@ -1,4 +1,9 @@
-"""A job and its processes: its GPU, its runs, one after the other or at once, and delayed signals.
+"""A job and its processes.
+
+- the GPU of a job, if no scheduler assigns one
+- its runs, one after the other or at once
+- delayed signals: SIGTERM until the end of a round, whose results are then written, and Ctrl-C until the end
+  of an import
 
 Slurm sends SIGTERM some seconds before a time limit or a preemption.
 """
@@ -29,7 +34,8 @@ _held: list[int] = []  # file descriptors: a lock ends with its process, however
 
 
 def claim(device: str, count: int, folder: Path | None = None) -> int | None:
-    """Take one of `count` GPUs that no other job of this user holds, and make it the only visible one.
+    """Take one of `count` GPUs that no other job of this user holds; this process and its children see no
+    other.
 
     Returns the GPU's number, or None if there is no choice: a computation on the CPU, at most one GPU, or
     CUDA_VISIBLE_DEVICES set by a scheduler or by hand. With more jobs than GPUs, one is shared.
@@ -56,16 +62,29 @@ def _lock(folder: Path, gpu: int) -> bool:
 
 
 def in_turn(workspace: Workspace, runs: list[Run], train: Callable[[Run], None]) -> None:
-    """Train `runs` one after the other in this process; those that another process trains come last."""
-    busy = [run for run in runs if workspace.run_at(run.directory).writer()]
-    for run in sorted(runs, key=lambda run: run in busy):
-        while workspace.run_at(run.directory).writer():
-            log.info("waiting for another process: %s", run.directory)
-            time.sleep(BUSY_SECONDS)
-        train(run)
+    """Train `runs` one after the other in this process.
+
+    A run that another process is training (a job that an earlier snakemake left behind) is moved to the end
+    and waited for.
+    """
+    waiting = deque(runs)
+    stuck = 0
+    while waiting:
+        run = waiting.popleft()
+        if workspace.run_at(run.directory).writer():
+            waiting.append(run)
+            stuck += 1
+            if stuck >= len(waiting):
+                log.info("waiting for another process: %s", run.directory)
+                time.sleep(BUSY_SECONDS)
+        else:
+            stuck = 0
+            train(run)
 
 
-def at_once(runs: list[Run], parallel: int, command: Callable[[Run], list[str]]) -> None:
+def at_once(
+    workspace: Workspace, runs: list[Run], parallel: int, command: Callable[[Run], list[str]]
+) -> None:
     """Train at most `parallel` of `runs` at a time, each by a separate command.
 
     A run that fails does not stop the others. SIGTERM is passed on to them; this process ends when all have
@@ -80,14 +99,18 @@ def at_once(runs: list[Run], parallel: int, command: Callable[[Run], list[str]])
             process.send_signal(number)
 
     before = signal.signal(signal.SIGTERM, stop)
-    waiting = deque(runs)
+    waiting, look = deque(runs), 0.0
     try:
         while living or (waiting and not signals):
-            if waiting and not signals and len(living) < parallel:
+            if waiting and not signals and len(living) < parallel and time.monotonic() >= look:
                 run = waiting.popleft()
-                living[run] = subprocess.Popen(command(run))
-                if signals:  # while it was being started
-                    living[run].send_signal(signals[0])
+                if workspace.run_at(run.directory).writer():
+                    waiting.append(run)
+                    look = time.monotonic() + BUSY_SECONDS
+                else:
+                    living[run] = subprocess.Popen(command(run))
+                    if signals:  # while it was being started
+                        living[run].send_signal(signals[0])
                 continue
             time.sleep(POLL_SECONDS)
             for run in [run for run, process in living.items() if process.poll() is not None]:
@@ -128,7 +151,11 @@ def stoppable() -> Iterator[Stop]:
 
 @contextmanager
 def whole() -> Iterator[None]:
-    """Delay Ctrl-C until the end of a block of imports: torch hides it in its import of numpy."""
+    """Delay Ctrl-C until the end of the block.
+
+    It protects imports: after a KeyboardInterrupt in its import of numpy, torch continues with an incomplete
+    numpy.
+    """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         yield
@@ -138,7 +165,10 @@ def whole() -> Iterator[None]:
 
 @contextmanager
 def interruptible(say: Callable[[str], object]) -> Iterator[None]:
-    """In the block, Ctrl-C stops a run at the end of its round; a second one, or without a run, at once."""
+    """In the block, in the main thread, the first Ctrl-C stops a run at the end of its round, with a message.
+
+    The second Ctrl-C, or one while no run trains, raises KeyboardInterrupt at once.
+    """
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
