@@ -130,6 +130,24 @@ def said(workspace: Workspace, name: str, tree: Path, lists: Path | None = None)
 
 
 @pytest.mark.parametrize(
+    "lines",
+    [
+        ("A/x/0.png y", "A/y/0.png x"),  # the names are swapped
+        ("A/x/0.png 0", "A/x/1.png 1", "A/y/0.png 1"),
+    ],
+)
+def test_labels_that_contradict_the_folders_are_named(
+    workspace: Workspace, tmp_path: Path, lines: tuple[str, ...]
+) -> None:
+    tree, lists = plant(tmp_path / "tree", "AB", "xy"), tmp_path / "lists"
+    lists.mkdir()
+    (lists / "A_train.txt").write_text("\n".join(lines))
+    with pytest.raises(FedshiftError, match=r"A_train\.txt: its labels contradict the folders: A/"):
+        fetch(workspace, "folder", "mine", tree, lists, say=lambda _: None)
+    assert not workspace.raw("folder", "mine").exists()
+
+
+@pytest.mark.parametrize(
     ("labels", "encoding", "end"),
     [(("", ""), "utf-8", "\n"), ((" x", " y"), "utf-16", "\r"), ((",1", ",2"), "utf-8-sig", "  \r\n")],
 )
