@@ -170,7 +170,7 @@ def pickled(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("harm", "message"),
-    [(cut, "is not whole"), (pickled, "is not whole"), (foreign, "has identity another, not")],
+    [(cut, "is not whole"), (pickled, "is not whole"), (foreign, "belongs to run another")],
 )
 def test_a_checkpoint_that_cannot_be_used(
     project: Path, monkeypatch: pytest.MonkeyPatch, harm: Callable[[Path], None], message: str
@@ -192,7 +192,7 @@ def test_data_that_changed_under_an_interrupted_run(project: Path, monkeypatch: 
     path.unlink()
     other = spec.model_copy(update={"seed": 1})
     path.symlink_to(partition(Workspace(project), other))
-    with pytest.raises(FedshiftError, match="has identity"):
+    with pytest.raises(FedshiftError, match="belongs to run"):
         train(Workspace(project), spec, MACHINE)
 
 

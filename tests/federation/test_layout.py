@@ -119,7 +119,7 @@ def test_a_checkpoint_of_another_device_is_refused(tmp_path: Path, monkeypatch: 
     here = tmp_path / "checkpoint", tmp_path / "segments", "run"
     checkpoint.save(trained(monkeypatch, FLOATS, "fedavg"), *here)
     monkeypatch.setitem(ALIGNMENT, "cpu", 1)
-    with pytest.raises(FedshiftError, match="has alignment 4, not 1"):
+    with pytest.raises(FedshiftError, match="was not written on a cpu"):
         checkpoint.resume(small(spec(), method("fedavg")), *here)
 
 

@@ -111,7 +111,7 @@ def rounds_in(path: Path) -> int:
 def test_killed_anywhere_it_goes_on_bit_for_bit(
     method: str, project: Path, digits: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """kill -9 at a client of the first and of the second round, at an aggregation, while its segments are written, and while a checkpoint is.
+    """kill -9 at a client of the first and of the second round, at an aggregation, while a checkpoint is written, and between it and its segments.
 
     SIGTERM, which is obeyed at the end of the round.
     """

@@ -16,7 +16,10 @@ RETRY = Retry(3, backoff_factor=0.5, status_forcelist=(429, 500, 502, 503, 504),
 
 
 def download(url: str, path: Path, sha256: str = "") -> None:
-    """Download `url` to `path`, which appears once it is complete and its SHA-256 begins with `sha256`."""
+    """Download `url` to `path`, which appears once it is complete and its SHA-256 begins with `sha256`.
+
+    Raises FedshiftError for an error of the server or the connection, another hash, or a full disk.
+    """
     with atomic_path(path) as temporary:
         try:
             _receive(url, temporary, path.name)

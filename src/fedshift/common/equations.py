@@ -7,7 +7,11 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Equation(NamedTuple):
-    """The equation that a function computes; `used_with`: parameters under which a run calls it."""
+    """The equation that a function computes.
+
+    `paper`, `number`: where it is from.
+    `used_with`: parameters under which a run calls it.
+    """
 
     paper: str
     number: str

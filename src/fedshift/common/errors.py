@@ -11,7 +11,8 @@ MANY, FEW = 12, 4  # choices: above MANY, only FEW are named
 class FedshiftError(Exception):
     """An error outside the code: where it is, what is wrong, and what to do next.
 
-    `retry`: whether the same command can succeed later (full disk: yes; misspelled key: no).
+    `retry`: whether running the same command again can help (a full disk: yes; a misspelled key: no).
+        Workflows use it.
     """
 
     def __init__(self, where: object, what: str, cure: str = "", *, retry: bool = False) -> None:
@@ -24,16 +25,20 @@ class FedshiftError(Exception):
 
 
 class Damaged(FedshiftError):
-    """A file whose content is not what was written; a retry may help on another machine."""
+    """A file whose content is not what was written.
+
+    Another machine may be able to read it, so a retry can help.
+    """
 
     def __init__(self, where: object, what: str, cure: str = "") -> None:
         super().__init__(where, what, cure, retry=True)
 
 
 def nearest(name: str, valid: Iterable[str], listing: str = "") -> str:
-    """One sentence with the valid choices that begin with `name`, or the closest one, or else all choices.
+    """One sentence with the valid choices that begin with `name`, or else the closest one.
 
-    Of many choices, it has the first ones, or the command that lists them: `fedshift list <listing>`.
+    If none is close, all choices are listed. If there are many, it has the first ones, or the command that
+    lists them: `fedshift list <listing>`.
     """
     choices = sorted(map(str, valid))
     longer = [choice for choice in choices if name and choice.startswith(str(name))]

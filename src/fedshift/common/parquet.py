@@ -20,7 +20,10 @@ def read_parquet(source: Path | bytes, columns: list[str] | None = None, **optio
     """The table of a Parquet file, or of the bytes of one.
 
     One thread reads. With several, a process that ends soon after may abort with status 134, its work done
-    (apache/arrow issue 34314). Without `options` (`filters`, `schema`), reading is faster.
+    (apache/arrow issue 34314).
+
+    `options`: `filters` and `schema` of `pyarrow.parquet.read_table`, which searches for a data set of many
+        files. Without options that is avoided, and a small file takes a third of the time.
     """
     file = pa.BufferReader(source) if isinstance(source, bytes) else source
     if not options:
@@ -30,7 +33,11 @@ def read_parquet(source: Path | bytes, columns: list[str] | None = None, **optio
 
 
 def columns_hash(frame: pd.DataFrame) -> str:
-    """SHA-256 over the name and values of every column, integers as int64, and over attributes, if any."""
+    """SHA-256 over the name and values of every column, and over the table's attributes, if any.
+
+    Integers are hashed as little-endian int64, so that the hash does not depend on the Parquet version or on
+    a column's width.
+    """
     total = hashlib.sha256()
     for name in frame.columns:
         column = frame[name]
@@ -55,7 +62,10 @@ def write_columns(path: Path, frame: pd.DataFrame, facts: dict[str, Any]) -> str
 
 
 def read_columns(path: Path, cure: str) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """The table and its facts. Raises FedshiftError if the file is absent, Damaged if its hash differs."""
+    """The table and its facts (with `hash`).
+
+    Raises FedshiftError with `cure` if the file is absent, and Damaged if it does not match its hash.
+    """
     if not path.is_file():
         raise FedshiftError(path, "no such file", cure)
     try:

@@ -27,7 +27,8 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, st
 def read_tensors(path: Path, cure: str) -> tuple[dict[str, Tensor], dict[str, str]]:
     """All tensors of a file, on the CPU, and its metadata. Raises Damaged with `cure` for a truncated file.
 
-    They are copied: a view into the file may be aligned differently, which changes the last bits of products.
+    Tensors are copied: a view into the file may be aligned differently, and products then differ in the last
+    bits.
     """
     try:
         with safe_open(path, framework="pt") as file:

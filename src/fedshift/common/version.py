@@ -10,7 +10,11 @@ SOURCES = Path(__file__).resolve().parents[3]  # the checkout, where the package
 
 
 def commit(checkout: Path = SOURCES) -> str:
-    """The commit of the running sources, marked if src has uncommitted changes; "" without a checkout."""
+    """The commit of the checkout with the running sources, marked if its code (src) has uncommitted changes.
+
+    "" if the sources are not a checkout: an installed package, or an unpacked archive, also one inside
+    another repository.
+    """
     local = {name for name in os.environ if name.startswith("GIT_") and not name.startswith("GIT_CONFIG")}
     environment = {name: value for name, value in os.environ.items() if name not in local}
 

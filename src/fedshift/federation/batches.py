@@ -13,7 +13,10 @@ from fedshift.spec.settings import Local
 
 @dataclass(frozen=True)
 class Batches:
-    """Positions in a client's data [M]; cuts: (epoch, start, stop) of each batch in `order`."""
+    """The batches of one client's round.
+
+    order: [M] positions in the client's data; cuts: (epoch, start, stop) of each batch in `order`.
+    """
 
     order: Tensor
     cuts: list[tuple[int, int, int]]

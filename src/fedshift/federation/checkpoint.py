@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from fedshift.common.errors import FedshiftError
@@ -20,51 +21,62 @@ log = logging.getLogger("fedshift.train")
 def save(
     federation: Federation, path: Path, segments: Path, identity: str, seconds: float = 0.0, code: str = ""
 ) -> None:
-    """Write what was recorded since the last checkpoint as segments, then all that the rest of the run needs.
+    """Write everything that the rest of the run needs, after a round.
 
-    If the process dies in between, the run resumes from the last checkpoint, and newer segments are deleted.
+    This also writes the segments of what was recorded since the last checkpoint.
 
     seconds: duration of the run so far; code: fingerprint of the method
     """
-    segment = f"{federation.records.rows[0]['round']:06d}-{federation.round:06d}.parquet"
-    for table, folder in _tables(federation, segments):
-        write_bytes(folder / segment, table.pack())
     entries = dict(dotted(federation.state_dict(), "/"))
     tensors = {name: value.contiguous() for name, value in entries.items() if isinstance(value, Tensor)}
     values = {name: value for name, value in entries.items() if not isinstance(value, Tensor)}
-    facts = {"values": json.dumps(values), "code": code, "seconds": repr(seconds)}
-    write_tensors(path, tensors, {**facts, **_origin(federation, identity)})
-    for table, _ in _tables(federation, segments):
+    segment = f"{federation.records.rows[0]['round']:06d}-{federation.round:06d}.parquet"
+    packed = {name: table.pack() for name, (table, _) in _tables(federation, segments).items()}
+    tensors |= {name: torch.frombuffer(bytearray(data), dtype=torch.uint8) for name, data in packed.items()}
+    metadata = {
+        "values": json.dumps(values), "segment": segment, "identity": identity, "code": code,
+        "layout": federation.layout.hash, "alignment": str(federation.layout.alignment),
+        "seconds": repr(seconds),
+    }  # fmt: skip
+    write_tensors(path, tensors, metadata)
+    for name, (table, folder) in _tables(federation, segments).items():
+        write_bytes(folder / segment, packed[name])
         table.rows = []
 
 
 def resume(federation: Federation, path: Path, segments: Path, identity: str, code: str = "") -> float | None:
     """Restore the checkpoint into a new Federation and return the seconds that the run took until then.
 
-    Returns None if there is no checkpoint, or only one by another version of the method (`code`). Raises
-    FedshiftError for a file that is cut short, or from another run or kind of device.
+    Returns None if there is no checkpoint, or only one by another version of the method (`code`) or by an
+    earlier version that saved within a round. Segments of such an earlier start are deleted. A missing
+    segment is written from the checkpoint.
+
+    Raises FedshiftError for a file that is cut short or belongs to another run.
     """
     if not path.exists():
         _keep_until(-1, segments)
         return None
     tensors, metadata = read_tensors(path, "Delete it: the run then starts anew.")
-    if metadata["code"] != code:
-        log.warning("%s: begun before the method's file changed: this run starts from scratch", path)
+    changed = metadata.get("code", code) != code
+    if changed or not metadata["segment"]:
+        why = "begun before the method's file changed" if changed else "by an earlier version"
+        log.warning("%s: %s: this run starts from scratch", path, why)
         _keep_until(-1, segments)
         return None
-    for fact, value in _origin(federation, identity).items():
-        if metadata[fact] != value:
-            cure = "Move it away; this run then starts from scratch."
-            raise FedshiftError(path, f"has {fact} {metadata[fact]}, not {value}", cure)
+    if metadata.get("identity") != identity or metadata.get("layout") != federation.layout.hash:
+        what = f"belongs to run {metadata.get('identity')}, not to {identity}"
+        raise FedshiftError(path, what, "Move it away; this run then starts from scratch.")
+    if metadata["alignment"] != str(federation.layout.alignment):
+        cure = (
+            "Resume on the device that it was started on, or move it away: this run then starts from scratch."
+        )
+        raise FedshiftError(path, f"was not written on a {federation.device.type}", cure)
+    packed = {name: tensors.pop(name).numpy().tobytes() for name in _tables(federation, segments)}
     federation.load_state_dict(nested({**tensors, **json.loads(metadata["values"])}))
-    _keep_until(federation.round, segments)
+    _keep_until(federation.round, segments)  # a second writer was ahead: the checkpoint is valid
+    for name, (_, folder) in _tables(federation, segments).items():
+        write_bytes(folder / metadata["segment"], packed[name])
     return float(metadata["seconds"])
-
-
-def _origin(federation: Federation, identity: str) -> dict[str, str]:
-    """What must be the same when the run resumes; alignment: of rows, by kind of device."""
-    layout = federation.layout
-    return {"identity": identity, "layout": layout.hash, "alignment": str(layout.alignment)}
 
 
 def _keep_until(last: int, segments: Path) -> None:
@@ -74,13 +86,15 @@ def _keep_until(last: int, segments: Path) -> None:
             segment.unlink()
 
 
-def _tables(federation: Federation, segments: Path) -> list[tuple[Table, Path]]:
-    """The tables that the run records, each with the folder of its segments.
+def _tables(federation: Federation, segments: Path) -> dict[str, tuple[Table, Path]]:
+    """The tables that the run records: name -> (rows in memory, the folder of its segments).
 
     The records are last: if a segment of theirs exists, those of the other tables exist, too.
     """
-    logged = [(federation.log.table, segments / "diagnostics")] if federation.method.logs else []
-    return [*logged, (federation.statistics, segments / "statistics"), (federation.records, segments)]
+    diagnostics = {"diagnostics": (federation.log.table, segments / "diagnostics")}
+    statistics = {"statistics": (federation.statistics, segments / "statistics")}
+    logged = diagnostics if federation.method.logs else {}
+    return {**logged, **statistics, "records": (federation.records, segments)}
 
 
 def nested(leaves: Mapping[str, Any]) -> dict[str, Any]:

@@ -81,10 +81,12 @@ class Worker:
         rule, w, g, cut, tail = Rule.of(self.spec.local), network.w, network.g, None, None
         graphs = self.graph is not None
         for group, cut, changed in self._groups:
-            memory = self.state.optimizers[f"{role}-{group}", k] if self._persist else {}
+            memory = self._memory(f"{role}-{group}", k)
             tail = Optimizer(replace(rule, **changed), w[cut:], g[cut:], memory, on_device=graphs)
-        memory = self.state.optimizers[role, k] if self._persist else {}
-        return Optimizer(rule, w[:cut], g[:cut], memory, tail, graphs)
+        return Optimizer(rule, w[:cut], g[:cut], self._memory(role, k), tail, graphs)
+
+    def _memory(self, role: str, k: int) -> dict[str, Tensor]:
+        return self.state.optimizers[role, k] if self._persist else {}
 
 
 class Client:

@@ -37,10 +37,13 @@ def peak_memory_mb(device: torch.device) -> float:
 
 
 class Passes:
-    """Counts images that go through a run's networks, forward and backward, in `with passes.counted():`."""
+    """Counts images that go through a run's networks, forward and backward, in `with passes.counted():`.
+
+    A pass through one of a network's stages counts as that fraction of a pass.
+    """
 
     def __init__(self) -> None:
-        self.forward = self.backward = 0  # images through single stages, fractions of a pass
+        self.forward = self.backward = 0  # images through single stages
         self._stages, self.counting = 1, False
 
     @contextlib.contextmanager

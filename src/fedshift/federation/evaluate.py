@@ -1,4 +1,6 @@
-"""Accuracy, loss and statistics of a row on sets of samples, in one pass and one transfer to the host."""
+"""Accuracy, loss and statistics of rows on sets of samples: one pass per row, one transfer to the host per
+evaluation.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +22,9 @@ Set = tuple[int, str, Tensor]  # client, split, positions
 
 @dataclass(frozen=True)
 class Scored:
-    """Mean accuracy, mean cross entropy and statistics of one row on a set of n samples."""
+    """Scores of one row on a set of n samples: mean accuracy, mean cross entropy, statistics for the
+    metrics.
+    """
 
     client: int
     split: str
@@ -38,7 +42,11 @@ def at_once(samples: Samples) -> int:
 
 
 def evaluated_at_once(samples: Samples) -> int:
-    """Number of samples that are tested together: on a GPU more than `at_once`, for fewer launches."""
+    """Number of samples that are tested together.
+
+    On a GPU it is larger than `at_once` for small images, for fewer launches. Methods' training does not
+    depend on it.
+    """
     if samples.device.type == "cpu":
         return at_once(samples)
     return max(BATCH, min(LARGE_BATCH, AT_ONCE_ELSEWHERE // (4 * samples.pixels[0].numel())))
@@ -79,7 +87,9 @@ def evaluate(
 
 
 def _sums(scores: Tensor, labels: Tensor, sizes: list[int], classes: int) -> tuple[Tensor, Tensor]:
-    """Sums over S sets: samples, correct, loss by class [S, C, 3]; samples, confidence [S, 2, BINS, 2]."""
+    """Sums over S sets. By class [S, C, 3]: samples, correct, loss. By correctness and bin [S, 2, BINS, 2]:
+    samples, confidence.
+    """
     correct, loss, confidence = scores
     ones, device = torch.ones_like(correct), scores.device
     owner = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes)).to(device)

@@ -17,7 +17,7 @@ from fedshift.federation.records import (
     StatisticsTable,
     Tested,
     reported,
-)  # fmt: skip
+)
 from fedshift.federation.samples import ClientData
 from fedshift.federation.server import Server
 from fedshift.federation.state import TRAINED, State
@@ -59,6 +59,7 @@ class Evaluator:
 
     @property
     def reported(self) -> Tested:
+        """(model, stage) that selection and tables use."""
         return reported({self._after_aggregation} | ({LOCAL} if self.keeps_own else set()))
 
     def trained(self, k: int, row: Tensor, finished: int) -> None:
@@ -114,8 +115,10 @@ class Evaluator:
     def weights(self) -> dict[str, Tensor]:
         """The tensors that `evaluation.keep` requests, by name.
 
-        These are shared entries ("row"), private ones ("own"), models that the server makes ("generated"),
-        and slots: the evaluated one, saved ones, or "trained", clients' models after training.
+        - row: the shared entries
+        - own: each client's private entries
+        - generated: each client's model as the server makes it
+        - <slot>: the evaluated slot, a saved one, or `trained`, clients' models after training
         """
         if self._evaluation.keep == "none":
             return {}
@@ -132,7 +135,9 @@ class Evaluator:
 
     @property
     def _after_aggregation(self) -> Tested:
-        """(model, stage) of the models tested on clients after the aggregation."""
+        """(model, stage) of the models tested on clients after the aggregation; whether these differ by
+        client.
+        """
         private = self._state.private.size > 0 and self._method.evaluates != "shared"
         return PERSONALISED if private or self._method.generates else GLOBAL
 
@@ -147,7 +152,9 @@ class Evaluator:
         return self._method.broadcast(self._server, list(range(self._server.N)))
 
     def _score(self, finished: int, tested: Tested, row: Tensor, sets: list[Set], member: int = 0) -> None:
-        """Test a row [P + Q] on sets, record the results, and note accuracies that select the best round."""
+        """Test a row [P + Q] on sets and record the results; for the reported model, note validation
+        accuracies.
+        """
         worker, (model, stage) = self._worker, tested
         for scored in evaluate(worker.network("model"), row, worker.samples, sets, worker.precision):
             if tested == self.reported and scored.split == "val":
@@ -162,10 +169,15 @@ DIGITS = 11  # accuracies that are equal must tie, whatever the order of the sum
 
 
 class Selection:
-    """The best round by validation accuracy, the mean over training samples; ties: the "first", the "later".
+    """The first and the last of the rounds with the highest validation accuracy, weighted by training
+    samples.
 
-    - validation: client -> accuracy of the reported model in the current round
-    - value, round, best_weights: of the best round so far, by tie rule
+    `validation` is client -> accuracy of the reported model in the current round. The others are by tie rule
+    ("first", "later"):
+
+    - value: the highest accuracy so far
+    - round: its round
+    - best_weights: name -> its weights
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -176,7 +188,10 @@ class Selection:
         self.best_weights: dict[str, dict[str, Tensor]] = {}
 
     def consider(self, finished: int, sizes: dict[int, int], weights: dict[str, Tensor]) -> None:
-        """Compare the evaluated round with the best. sizes: client -> number of training samples."""
+        """Compare the evaluated round with the best; copy its weights if it wins.
+
+        sizes: client -> number of training samples.
+        """
         accuracy, self.validation = self.validation, {}
         if not accuracy:
             return

@@ -1,13 +1,14 @@
 """A training step as one CUDA graph: recorded once in a client's round, then replayed by one launch.
 
-A graph repeats operations on fixed addresses, which rows, slots, messages, `C.tmp` and the optimiser only
-have within a client's round.
+A graph repeats operations on fixed addresses. Rows, slots, messages, `C.tmp` and the optimiser only have
+fixed addresses within a client's round. Each round therefore records a new graph, and checkpoints contain
+none.
 """
 
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -17,21 +18,36 @@ from fedshift.federation.client import Client
 from fedshift.federation.method import Method
 
 
+class Graph(Protocol):
+    """The part of torch.cuda.CUDAGraph that `Steps` uses."""
+
+    def capture_begin(self, pool: Any = None, capture_error_mode: str = "global") -> None: ...
+
+    def capture_end(self) -> None: ...
+
+    def replay(self) -> None: ...
+
+    def pool(self) -> Any: ...
+
+
 class Steps:
     """The steps of one client's round; most of them replay a graph.
 
     Eager steps are the first of the round, which creates the optimiser's memory and may differ in a method,
-    and batches of another size. If a method is steady by epoch, the first step of each is eager, too.
+    and batches of another size. For a method that is steady by epoch, the first step of each epoch is eager,
+    too.
     """
 
     def __init__(
         self, client: Client, method: Method, step: Callable[[Tensor, Tensor], Tensor],
-        graph: Callable[[], Any] | None,
+        graph: Callable[[], Graph] | None,
     ) -> None:  # fmt: skip
-        """step(x, y): takes one step and returns its loss. graph: as in `Worker`."""
+        """step(x, y): takes one step and returns its loss. graph: makes what records a step
+        (torch.cuda.CUDAGraph); None: all steps are eager.
+        """
         self._client, self._name, self._step, self._new = client, method.name, step, graph
         self._steadiness = method.steadiness if graph else ""
-        self._graph: Any = None
+        self._graph: Graph | None = None
 
     def take(self, x: Tensor, y: Tensor) -> Tensor:
         """Take one step on a batch and return its loss."""
@@ -51,7 +67,7 @@ class Steps:
         passes.add(*self._passes)
         return self._loss.clone()
 
-    def _record(self, x: Tensor, y: Tensor) -> Any:
+    def _record(self, x: Tensor, y: Tensor) -> Graph:
         """Record a graph of the step on this batch, without computing it.
 
         Raises FedshiftError for a method that samples on the host, because a replay would repeat its samples.

@@ -126,6 +126,7 @@ class Layout:
         self.dtype = next(iter(trainable.values())).dtype
 
     def _aligned(self, offset: int) -> int:
+        """Round `offset` up to a multiple of the alignment."""
         return -(-offset // self.alignment) * self.alignment
 
     @property
@@ -279,7 +280,7 @@ class Network:
             self.g.zero_()
         tensors, places = zip(*trained, strict=True)
         gradients = torch.autograd.grad(loss, tensors, retain_graph=retain_graph, materialize_grads=True)
-        torch._foreach_copy_(places, gradients)  # one launch, not one for each tensor
+        torch._foreach_copy_(places, gradients)
 
 
 def initial(

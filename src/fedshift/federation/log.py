@@ -22,7 +22,10 @@ class Log:
         self._pending: dict[tuple[str, tuple[str, ...], tuple[int, ...]], Tensor] = {}
 
     def of_client(self, name: str, value: Tensor, client: int) -> None:
-        """Save a copy of a client's tensor. Raises FedshiftError for a name that is not declared."""
+        """Save a copy of a client's tensor; the last one of the round counts.
+
+        Raises FedshiftError for a name that the method does not declare.
+        """
         check_known(self._method, "log", name, self._names)
         value, key = value.detach(), (name, CLIENT, (client,))
         before = self._pending.get(key)
@@ -34,7 +37,8 @@ class Log:
     def of_server(self, name: str, value: Tensor, axes: str, active: Sequence[int]) -> None:
         """Save a copy of the server's tensor with these `axes`, of a round with these clients.
 
-        Raises FedshiftError for a name that the method does not declare, and for axes that do not fit.
+        Raises FedshiftError for a name that the method does not declare, and for axes that do not fit the
+        tensor.
         """
         check_known(self._method, "log", name, self._names)
         named = tuple(axes.split())
@@ -49,7 +53,7 @@ class Log:
     def close(self, finished: int, losses: Tensor) -> tuple[list[list[float]], dict[int, dict[str, float]]]:
         """End the round: bring everything to the host in one transfer, and append it to the table.
 
-        Returns losses [N, 2], and the clients' scalars: client -> name -> value.
+        Returns losses [N, 2] as numbers, and the clients' scalars: client -> name -> value.
         """
         numbers, *values = on_host([losses, *self._pending.values()])
         clients: dict[str, dict[int, Tensor]] = defaultdict(dict)

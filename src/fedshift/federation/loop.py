@@ -42,7 +42,9 @@ class Transfer:
         self.bytes_down = self.bytes_up = 0
 
     def down(self, row: Tensor, client: int, source: Tensor, again: bool = False) -> None:
-        """Write to `row` the client's private entries, and others of `source` [P + Q]; again: uncounted."""
+        """Write to `row` what `client` receives of `source` [P + Q], and its private entries; again:
+        uncounted.
+        """
         state = self._state
         row[state.shared.at] = source[state.shared.at]
         row[state.private.at] = state.own[client]
@@ -80,6 +82,11 @@ class Federation:
 
     - evaluated_clients: samples of each client
     - clients: those that train: the same, or one that holds all samples
+    - layout: entries of a row
+    - state: tensors that outlive the round
+    - worker: networks and data that clients train with
+    - transfer: the only connection between them and the server
+    - evaluator: tests the models and saves the best weights
     - records, statistics, log: measurements since they were last written
     - on_client: called whenever a client has trained
     - round: number of finished rounds
@@ -91,7 +98,9 @@ class Federation:
         transfer: type[Transfer] = Transfer,
         start: Callable[[Layout, Tensor], Tensor] = lambda layout, row: row,
     ) -> None:  # fmt: skip
-        """target: positions of held-out domains' samples; start: changes the initial row [P + Q]."""
+        """target: positions of the samples of the held-out domains; start: changes the initial row [P +
+        Q].
+        """
         self.spec, self.method = spec, method
         self._build, self.device, self.evaluated_clients = build, samples.device, clients
         self.clients = pooled(clients) if method.clients == "pooled" else clients
@@ -103,10 +112,7 @@ class Federation:
             method.local(self.layout),
         )  # fmt: skip
         self.log = Log(method.name, method.logs, len(self.clients))
-        sizes = torch.tensor([len(client.train) for client in self.clients]).to(row)
-        uniform = (method.weights or spec.federation.weights) == "uniform"
-        weights = torch.ones_like(sizes) if uniform else sizes
-        self.server = Server(self.state, weights, spec.federation.rounds, self.log)
+        self.server = Server(self.state, self._weights(row), spec.federation.rounds, self.log)
         self.transfer = transfer(method, self.state)
         self.worker = Worker(
             spec, self.state, samples, self.clients, model, self.build, criterion,
@@ -127,6 +133,11 @@ class Federation:
         """The network, as changed by the method."""
         return self.method.model(self._build())
 
+    def _weights(self, like: Tensor) -> Tensor:
+        sizes = torch.tensor([len(client.train) for client in self.clients]).to(like)
+        uniform = (self.method.weights or self.spec.federation.weights) == "uniform"
+        return torch.ones_like(sizes) if uniform else sizes
+
     def run(self) -> Iterator[int]:
         """Train from the round after `round` to the last; yields the number of finished rounds after each."""
         aside = side_stream(self.device, self.worker.graph is not None)
@@ -140,16 +151,17 @@ class Federation:
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that the rest of the run needs between two rounds, nested by owner."""
-        selection, peeked = self.evaluator.selection.state_dict(), self.server.peeked
-        state = {"state": self.state.state_dict(), "server": {"peeked": peeked}, "selection": selection}
-        return {"round": self.round, **state}
+        return {"round": self.round, **{name: owner.state_dict() for name, owner in self._owners.items()}}
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Restore a `state_dict` into a new Federation of the same run."""
         self.round = saved["round"]
-        self.state.load_state_dict(saved["state"])
-        self.server.peeked = saved["server"]["peeked"]
-        self.evaluator.selection.load_state_dict(saved.get("selection", {}))
+        for name, owner in self._owners.items():
+            owner.load_state_dict(saved.get(name, {}))
+
+    @property
+    def _owners(self) -> dict[str, Any]:
+        return {"state": self.state, "server": self.server, "selection": self.evaluator.selection}
 
     def _round(self) -> None:
         """One round: setup, local training and aggregation, evaluation, costs."""
@@ -194,7 +206,9 @@ class Federation:
                 self.state.receive(k, row)
 
     def _train_client(self, row: Tensor, k: int) -> dict[str, Tensor]:
-        """Train client k in `row` [P + Q]: send its model, train, test, send it back; returns messages."""
+        """Send client k its model, train it in `row` [P + Q], test it and send it back; returns its
+        messages.
+        """
         client = self._received(row, k, self.transfer.messages_down(k, self._downloads.get(k, {})))
         messages = self._ask(client, self.method.begin)
         with self.worker.passes.counted():
@@ -208,7 +222,9 @@ class Federation:
         return messages
 
     def _visit(self, clients: Iterable[int], ask: Hook) -> Uploads:
-        """Send each client the model and `ask` it for messages; its changes to the row are lost."""
+        """Send each client the model and `ask` it for messages; changes that `ask` makes to its row are
+        lost.
+        """
         uploads: Uploads = {}
         row = torch.empty_like(self.state.row)
         for k in clients:

@@ -14,7 +14,9 @@ from fedshift.spec.settings import Local
 
 @dataclass(frozen=True)
 class Rule:
-    """An optimiser's kind and settings, and the norm to which its gradient is clipped."""
+    """An optimiser for a flat vector: its kind, its settings, and the norm that its gradient is clipped
+    to.
+    """
 
     optimizer: Literal["sgd", "adam"]
     lr: float

@@ -1,4 +1,9 @@
-"""Measurements of a run in three tables: values, statistics of evaluated sets, and what methods log."""
+"""Measurements of a run in three tables: rows in memory, immutable Parquet segments on disk.
+
+- Records: one value a row (accuracies and losses, costs, clients' scalars)
+- Statistics: one evaluated set a row, from which metrics are computed
+- Diagnostics: one number a row of the tensors that a method records
+"""
 
 from __future__ import annotations
 
@@ -48,7 +53,10 @@ def timings(records: pa.Table) -> pa.Table:
 
 
 def timed(records: pa.Table, timings: pa.Table, otherwise: float) -> pa.Table:
-    """`reproducible` records with the time (s since 1970) at which each round ended, and its `timings`."""
+    """Join the two parts that `reproducible` and `timings` split.
+
+    Each row has the time (s since 1970) at which its round ended, or `otherwise`.
+    """
     ended = dict(zip(timings["round"].to_pylist(), timings["time"].to_pylist(), strict=True))
     first = min(ended.values(), default=otherwise)
     known = {0: first, **ended}
@@ -76,7 +84,9 @@ class Table:
 
 
 class Records(Table):
-    """Table of single values; those of stages in MEASURED, and `time`, depend on the machine."""
+    """Table of single values. Stages in MEASURED, and `time`, depend on the machine; the others are
+    reproducible.
+    """
 
     schema = SCHEMA
 
@@ -100,13 +110,15 @@ class StatisticsTable(Table):
         self, finished: int, stage: str, model: str, client: int, split: str, values: Statistics,
         *, member: int = 0,
     ) -> None:  # fmt: skip
-        """Record the statistics of one model on one set, as in `Records.add`."""
+        """Record the statistics of one model on one set after `finished` rounds (0: untrained)."""
         place = dict(zip(KEYS, (finished, stage, model, member, client, split), strict=True))
         self.rows.append({**place, **values.columns()})
 
 
 class DiagnosticsTable(Table):
-    """Table of tensors that methods log, one number a row; clients: number of clients of the run."""
+    """Table of tensors that methods record, reproducible to the last bit; clients: number of clients of the
+    run.
+    """
 
     schema = DIAGNOSTICS
 
@@ -121,7 +133,8 @@ class DiagnosticsTable(Table):
         """Record a tensor after `finished` rounds: values [axes], where each axis "K" counts these `clients`.
 
         A first axis "K" or "N" (all clients) becomes the column `client`, which otherwise is -1. `index` is
-        the place among the other axes, flattened as if every "K" had all clients.
+        the place among the other axes, flattened as if every "K" had all clients. A place therefore has the
+        same meaning whichever clients take part.
         """
         sized = list(zip(axes, values.shape, strict=True))
         shape = [self._clients if axis == "K" else n for axis, n in sized]
@@ -152,15 +165,19 @@ ADAPTED = "adapted"  # stage of a model that an evaluation has adapted to the he
 
 
 def reported(tested: Collection[Tested]) -> Tested:
-    """The model that selection and tables use: the first of LOCAL, PERSONALISED, GLOBAL that was tested.
+    """The model that selection, tables and MLflow use.
 
-    FLGo's logger, the source of FDSE's numbers, does the same.
+    It is the first of LOCAL, PERSONALISED and GLOBAL that was tested on clients, else GLOBAL. FLGo's logger,
+    the source of FDSE's numbers, does the same.
     """
     return next((choice for choice in (LOCAL, PERSONALISED) if choice in tested), GLOBAL)
 
 
 def own_split(partition: Mapping[str, Any], test: int) -> str:
-    """The split on which `id` is measured: "test", or "val" if the partition declares no test part.
+    """The split of the clients' images that `id` is measured on: "test", or "val" if the partition has no
+    test part.
+
+    With a declared test part, a client without a test image has no value.
 
     test: number of test images of all clients, which identifies official lists without a test part
     """

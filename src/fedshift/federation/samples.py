@@ -1,11 +1,13 @@
-"""The images of a run in the engine: a tensor of pixels, a tensor of labels, positions of each client."""
+"""The images of a run in the engine: one tensor of pixels, one of labels, and the positions of each
+client.
+"""
 
 import itertools
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import torch
@@ -19,7 +21,11 @@ AHEAD = 2  # finished gathers that wait for the computation
 
 
 class Augmentation(Protocol):
-    """`draw` samples random numbers for n images; calling it applies them to batches of `size` at once."""
+    """Batched augmentation in two steps.
+
+    `draw` samples all random numbers for n images. Calling it then applies them on any device, to one batch
+    or to any number of batches of `size` together.
+    """
 
     def draw(self, n: int, generator: torch.Generator) -> Tensor: ...
 
@@ -32,7 +38,6 @@ class Samples:
     Pixels are uint8 images [n, px, px, 3], possibly a memory map. They are stored on `home`: the device if
     they fit into `resident_bytes`, else the host, from where `stream` gathers ahead.
 
-    - augment: its method `draw` samples random numbers for n images, and calling it applies them
     - resident_bytes: if None, RESIDENT, or half the machine's memory if the device is a CPU
     - mean, deviation: per channel, what `augment` and `evaluate` subtract from pixels in [0, 1] and divide
       them by
@@ -102,14 +107,15 @@ def _room(device: torch.device) -> int:
 class ClientData:
     """Positions of one client's samples by split (int64, ascending).
 
-    few_shot: the labels that the partition made rare in the training part, ascending.
+    domains: for the record; few_shot: the labels that the partition made rare in the training part,
+        ascending.
     """
 
     train: Tensor
     val: Tensor
     test: Tensor
-    domains: tuple[str, ...] = ()
-    few_shot: tuple[int, ...] = ()
+    domains: tuple[str, ...] = field(default=())
+    few_shot: tuple[int, ...] = field(default=())
 
     def split(self, name: str) -> Tensor:
         return {"train": self.train, "val": self.val, "test": self.test}[name]
@@ -124,7 +130,8 @@ def pooled(clients: list[ClientData]) -> list[ClientData]:
     return [ClientData(train, val, test, tuple(domains), tuple(few_shot))]
 
 
-# Bytes of stored pixels, as floats, to augment at once, in about ten times as much memory
+# Bytes of stored pixels, as floats, to augment at once, in about ten times as much memory. A CPU is not
+# faster beyond its cache; a large GPU takes a client's round of small images.
 AT_ONCE = {"cpu": 4 << 20}
 AT_ONCE_ELSEWHERE = 64 << 20
 PART = 320  # of a GPU's memory, where that is more
@@ -133,9 +140,10 @@ PART = 320  # of a GPU's memory, where that is more
 def batches(
     samples: Samples, order: Tensor, draws: Tensor, sizes: Sequence[int]
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Augment samples at `order` [M] (at home) by `draws` [M, ..] (on the device), several batches at once.
+    """Augment the samples at `order` [M] by `draws` [M, ..] and yield batches of these sizes in turn.
 
-    Yields batches of these sizes: x [B, 3, h, w], y [B], as if each was augmented separately.
+    `order` is at home, `draws` on the device. Yields x [B, 3, h, w], y [B]. The numbers equal those of each
+    batch augmented separately.
     """
     budget = AT_ONCE.get(samples.device.type, AT_ONCE_ELSEWHERE)
     if samples.device.type == "cuda":

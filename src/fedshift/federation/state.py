@@ -1,4 +1,6 @@
-"""Everything that outlives a round: global row, clients' private entries, slots, memories of optimisers."""
+"""Everything that outlives a round: the global row, the clients' private entries, the slots, the optimisers'
+memories.
+"""
 
 from __future__ import annotations
 
@@ -49,10 +51,16 @@ TRAINED = Slot("trained", "model", "client")  # where `evaluation.keep` is "clie
 class State:
     """The persistent tensors of a run with `clients` clients, N; layout: the entries of a row.
 
+    Entries:
+
     - personal: entries of which every client has its own, and which travel
     - local: entries of which every client has its own, and which never leave it
-    - private: both of these; shared: all others
+    - private: both of these
+    - shared: all others
     - travelling: number of floats of a row that travel, one way
+
+    Tensors:
+
     - row: the global row [P + Q], of which only the shared entries have a meaning
     - own: private entries of the clients [N, |private|]
     - slots: name -> tensor, with a first axis over clients if these own it

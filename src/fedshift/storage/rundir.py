@@ -1,4 +1,7 @@
-"""The directory of a run, its state, and the reason of a failure. Standard library only: the Snakefile."""
+"""The directory of a run: its files, the run's state, and the reason of a failure.
+
+Standard library only: the Snakefile needs it. docs/run-directory.md describes the files.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,10 @@ class At:
 
 @dataclass(frozen=True)
 class RunDirectory:
-    """The directory of one run: results/runs/<data set>/<method>/<target>/seed<seed>/<digest>."""
+    """The directory of one run, whether or not it exists.
+
+    path: results/runs/<data set>/<method>/<target>/seed<seed>/<digest>
+    """
 
     path: Path
 
@@ -130,13 +136,17 @@ class RunDirectory:
         return State.INTERRUPTED if outcome is State.MISSING and self.checkpoint.exists() else outcome
 
     def outcome(self) -> State:
-        """FINISHED (with summary and records), FAILED or MISSING, also while the run is trained again."""
+        """FINISHED, FAILED or MISSING, whether or not the run is being trained again.
+
+        A finished run has a summary and records. An incomplete file counts as missing.
+        """
         if is_whole(self.summary_file) and is_whole(self.metrics, PARQUET_END):
             return State.FINISHED
         return State.FAILED if is_whole(self.failure_file) else State.MISSING
 
     @property
     def failed_for_good(self) -> bool:
+        """Whether the run failed in a way that a retry does not change."""
         failure = self.failure() if self.outcome() is State.FAILED else None
         return failure is not None and not failure["retry"]
 

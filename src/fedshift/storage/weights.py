@@ -1,7 +1,8 @@
 """Published weights: which files exist, where they are stored, and how to get them.
+`fedshift.training.assemble` reads their content.
 
 The name of a torchvision file ends with the first eight hexadecimals of its SHA-256. WHOLE contains the full
-hash if two or more public projects give the same one.
+hash if two or more public projects give the same one. Of the others (vgg11_bn) these eight are checked.
 """
 
 import importlib.util
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from fedshift.common.download import download
-from fedshift.common.errors import Damaged, FedshiftError, check_known, unknown
+from fedshift.common.errors import Damaged, FedshiftError, unknown
 from fedshift.common.files import atomic_path, sha256_file
 from fedshift.common.registry import get, names
 
@@ -41,7 +42,8 @@ class WeightsFile:
 
     - owner: the model or rendering that reads it
     - address: where it is published, "" for a file of the user or of a package
-    - sha256: the full hash, or its beginning; instead: alternative without the file
+    - sha256: the full hash, or its beginning
+    - instead: alternative without the file
     - package: the package that contains it, "module:path"
     """
 
@@ -60,7 +62,8 @@ class WeightsFile:
         module, _, inside = self.package.partition(":")
         if module and (found := importlib.util.find_spec(module)) and found.origin:
             return Path(found.origin).parent / inside
-        return Path(os.environ.get(FOLDER) or f"{torch.hub.get_dir()}/checkpoints") / self.name
+        folder = os.environ.get(FOLDER)
+        return (Path(folder) if folder else Path(torch.hub.get_dir()) / "checkpoints") / self.name
 
     @property
     def cure(self) -> str:
@@ -122,8 +125,10 @@ def fetch_weights(
     """
     published = known()
     for owner in owners:
-        check_known("fedshift fetch weights", "name", owner, published)
-    wanted = [file for owner in owners or (published if sources else ()) for file in published[owner]]
+        if owner not in published:
+            raise unknown("fedshift fetch weights", "name", owner, published)
+    chosen = owners or (published if sources else ())
+    wanted = [file for owner in chosen for file in published[owner]]
     given = [path for path in sources if path.is_file()]
     given += [path / file.name for path in sources for file in wanted if (path / file.name).is_file()]
     hashes = {path: sha256_file(path) for path in given}
@@ -132,16 +137,19 @@ def fetch_weights(
     }
     absent = [file.name for file in wanted if file not in origins]
     if sources and absent and (owners or not origins):
+        where = ", ".join(map(str, sources))
         found = "".join(f"; its SHA-256 is {content}: {path}" for path, content in hashes.items())
         cure = "Give the files, or folders in which they have these names."
-        raise FedshiftError(", ".join(map(str, sources)), f"no {', '.join(absent)} there{found}", cure)
+        raise FedshiftError(where, f"no {', '.join(absent)} there{found}", cure)
     for file in origins if sources else wanted:
         if file.path.exists():
             say(f"present: {file.path}")
+        elif not (sources or file.address):
+            file.require()
         elif sources:
             with atomic_path(file.path) as temporary:
                 shutil.copyfile(origins[file], temporary)
-        elif file.address:
+        else:
             say(file.address)
             try:
                 download(file.address, file.path, file.sha256)

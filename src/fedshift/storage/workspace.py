@@ -1,4 +1,8 @@
-"""Paths of data, results and reference below one root. Standard library only: the Snakefile needs it."""
+"""Paths of data, results and reference below one root.
+
+Standard library only: the Snakefile needs it. The names of a spec's data and results are properties of
+`RunSpec`.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,10 @@ def project_folder() -> Path:
 
 @dataclass(frozen=True)
 class Workspace:
-    """A project folder with the layout of docs/run-directory.md; paths are relative if `root` is."""
+    """A project folder with the layout of docs/run-directory.md.
+
+    root: the folder; paths are relative if it is.
+    """
 
     root: Path
 
@@ -38,6 +45,7 @@ class Workspace:
     scorecard = At("results/scorecard.html")  # counts of published numbers and claims by verdict
 
     def raw(self, dataset: str, release: str) -> Path:
+        """The folder of a data set's published files."""
         return self.root / "data" / "raw" / dataset / release
 
     def manifests(self) -> list[Path]:
@@ -54,7 +62,7 @@ class Workspace:
         return self.root / "data" / "partitions" / f"{name}.parquet"
 
     def rendered(self, name: str) -> Path:
-        """The folder of rendered images, by `rendered_name` of a spec."""
+        """The folder of images that a method makes before training, by `rendered_name` of a spec."""
         return self.root / "data" / "rendered" / name
 
     def plan(self, key: str) -> Path:
@@ -70,6 +78,7 @@ class Workspace:
         return map(RunDirectory, sorted(self.results.glob(RUNS)))
 
     def has_runs(self) -> bool:
+        """Whether the directory of any run exists."""
         return any(self.results.glob(RUNS))
 
     def name_of(self, run: RunDirectory) -> str:
@@ -93,9 +102,11 @@ class Workspace:
         return PackStamp(self.results / "packs" / f"{name}.json")
 
     def packs(self) -> list[PackStamp]:
+        """All existing stamps."""
         return [PackStamp(path) for path in sorted((self.results / "packs").rglob("*.json"))]
 
     def metrics(self, experiment: str) -> Path:
+        """The Parquet file of the records of an experiment's runs."""
         return self.results / "metrics" / f"{experiment}.parquet"
 
     def collected(self, experiment: str) -> Path:
@@ -107,23 +118,30 @@ class Workspace:
         return self.results / "metrics" / f"{experiment}.evaluated"
 
     def tuned(self, experiment: str) -> Path:
+        """The preset of a tuned experiment: the settings that its search chose."""
         return self.reference / "presets" / "tuned" / f"{experiment}.yaml"
 
     def tables(self, experiment: str) -> Path:
         return self.results / "tables" / experiment
 
     def exported(self, experiment: str) -> Path:
+        """The folder of tables for papers."""
         return self.results / "export" / experiment
 
     def figures(self, experiment: str) -> Path:
         return self.results / "figures" / experiment
 
     def report(self, name: str) -> Path:
+        """The folder of the report of an experiment, or of all ("all")."""
         return self.results / "report" / name
 
 
 def found(path: Path) -> RunDirectory:
-    """The directory at `path`, or else the last finished one that `retrain` has set aside."""
+    """The directory at `path`, or the last finished one of the same run id with a suffix.
+
+    Earlier versions named directories `<digest>-<code>`; so does `retrain`, whose directories are used if the
+    new one is lost.
+    """
     others = [] if path.exists() else map(RunDirectory, path.parent.glob(f"{path.name}-*"))
     finished = [other for other in others if other.outcome() is State.FINISHED]
     return max(finished, key=lambda other: other.summary_file.stat().st_mtime, default=RunDirectory(path))
@@ -131,7 +149,10 @@ def found(path: Path) -> RunDirectory:
 
 @dataclass(frozen=True)
 class PackStamp:
-    """The summaries of a pack's finished runs, and the failures of those that failed for good, as JSON."""
+    """The summaries of a pack's finished runs, and the failures of those that failed for good, as JSON.
+
+    path: results/packs/<data set>/<method>/<pack>.json
+    """
 
     path: Path
 

@@ -20,7 +20,10 @@ from fedshift.storage.weights import of_model
 
 
 def assemble(spec: RunSpec, data: RunData, device: torch.device) -> tuple[Federation, dict[str, str]]:
-    """The Federation of a resolved spec, and the content hashes of its data and of published weights."""
+    """The Federation of a resolved spec, and the content hashes of its data and of published weights.
+
+    Raises FedshiftError if these weights are absent or changed.
+    """
     hashes, options = dict(data.hashes), dict[str, Any]()
     if spec.model.init != "scratch":
         with shapes_only():
@@ -63,7 +66,10 @@ class Weights:
 
 
 def read(model: Model, init: str) -> Weights:
-    """The published weights of a network. Raises FedshiftError if they are absent or changed."""
+    """The published weights of a network as its class builds it (on any device).
+
+    Raises FedshiftError if the file is absent or has another hash, or an entry is missing in it.
+    """
     file = of_model(type(model), init)
     sha256, path = file.check(), file.path
     values = torch.load(path, map_location="cpu", weights_only=True)

@@ -91,7 +91,11 @@ def environment(device: torch.device, threads: int, commit: str, graphs: bool = 
 
 
 def _cpu_model() -> str:
-    """Maker, family and model of the processor ("GenuineIntel 6 207"); empty where there is no CPUINFO."""
+    """Maker, family and model of the processor ("GenuineIntel 6 207"), which determine the order of sums in
+    libraries.
+
+    Empty if the system does not provide them (macOS, whose name for the processor is in `cpu`).
+    """
     if not CPUINFO.is_file():
         return ""
     first = CPUINFO.read_text(encoding="utf-8").partition("\n\n")[0]  # core

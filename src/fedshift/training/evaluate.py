@@ -30,7 +30,8 @@ def evaluate(workspace: Workspace, run: Path, tasks: Sequence[Task], device: tor
     """Write <run>/evaluated/<evaluation>-<key>.parquet for each task, unless it exists; return the paths.
 
     The key covers the run's weights, the task and the code. Raises FedshiftError for a run without weights or
-    that an evaluation does not support, and if images or partition have changed since the training.
+    that an evaluation does not support. It is also raised if images or partition have changed since the
+    training.
     """
     directory = RunDirectory(run)
     if (summary := directory.summary()) is None:
@@ -49,7 +50,10 @@ def _write(
     workspace: Workspace, run: RunDirectory, summary: Summary, spec: RunSpec,
     todo: Sequence[tuple[Path, Task, dict[str, Any]]], device: torch.device,
 ) -> None:  # fmt: skip
-    """Assemble a finished run once, and write each task's table with its `stamp`."""
+    """Assemble a finished run once, and write each task's table with its `stamp`.
+
+    Raises FedshiftError if images or partition are not those of the run.
+    """
     deterministic(device)
     data = load(workspace, spec)
     federation, hashes = assemble(spec, data, device)

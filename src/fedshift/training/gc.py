@@ -47,7 +47,10 @@ def garbage(workspace: Workspace, wanted: Collection[Run]) -> Iterator[Garbage]:
 
 
 def _of_other_images(workspace: Workspace, wanted: Iterable[Run]) -> Iterator[Path]:
-    """Wanted runs on a tree of the user whose images have changed since; published ones do not change."""
+    """Wanted runs on a tree of the user whose images have changed since.
+
+    Published images do not change. If another Pillow decodes them differently, runs stay valid.
+    """
     by_images: dict[str, list[Run]] = defaultdict(list)
     for run in wanted:
         by_images[run.prepared].append(run)

@@ -23,15 +23,15 @@ def provide(
 ) -> None:
     """Fetch, verify, decode and partition the images of a resolved spec, and fetch its published weights.
 
-    tree: the user's own folder for the data set's release. Raises FedshiftError, with instructions on which
-    files to put where, for files without a public address.
+    Existing files do not change. tree: the user's own folder for the data set's release. Raises
+    FedshiftError, with instructions on which files to put where, for files without a public address.
     """
     images(workspace, spec, tree, say)
     divide(workspace, spec)
     lacking = [file for file in needed_weights(workspace, spec) if not file.path.is_file()]
     brought = {file.owner for file in lacking if not file.address}  # files of the user's own
-    if owners := {file.owner for file in lacking} - brought:
-        fetch_weights(sorted(owners), say=say)
+    if owners := [file.owner for file in lacking if file.owner not in brought]:
+        fetch_weights(dict.fromkeys(owners), say=say)
 
 
 def trained_on(workspace: Workspace, spec: RunSpec, *runs: RunDirectory) -> None:
@@ -41,8 +41,12 @@ def trained_on(workspace: Workspace, spec: RunSpec, *runs: RunDirectory) -> None
         return
     images(workspace, spec)
     if others := of_other_images(folder, runs):
-        what = f"was trained on other images than {folder} has now; runs in all: {len(others):,}"
-        cure = "To train again: fedshift gc --delete. To keep runs: fetch these images as another release."
+        what = f"was trained on other images than {folder} has now"
+        if more := len(others) - 1:
+            what += "; so was another run" if more == 1 else f"; so were {more:,} other runs"
+        cure = (
+            "To train them again: fedshift gc --delete. To keep them: fetch these images as another release."
+        )
         raise FedshiftError(others[0].path, what, cure)
 
 
@@ -54,9 +58,9 @@ def of_other_images(folder: Path, runs: Iterable[RunDirectory]) -> list[RunDirec
 
 
 def remove_damaged(workspace: Workspace, spec: RunSpec) -> list[Path]:
-    """Remove and return a spec's images and partition that do not match their hashes.
+    """Remove decoded images, rendered images and the partition of a spec if they do not match their hashes.
 
-    Images that cannot be decoded again here stay.
+    Returns what was removed. Images that cannot be decoded again here stay.
     """
     from fedshift.data.load import load_rendered  # torch
 
@@ -95,7 +99,8 @@ def images(
 ) -> Path:
     """The folder of a spec's decoded images; made if it is absent.
 
-    Raises FedshiftError as `fetch` and `prepare` do, and if the user's own tree has changed since.
+    Raises FedshiftError as `fetch` and `prepare` do. It is also raised if the user's own tree has changed
+    since its files were listed, or since they were decoded.
     """
     data = spec.data
     folder = workspace.prepared(data.prepared_name)
@@ -109,9 +114,10 @@ def images(
 
 
 def divide(workspace: Workspace, spec: Division) -> Path:
-    """The partition of a resolved spec; one process makes it if it is absent, and others wait.
+    """The partition of a resolved spec; made if it is absent.
 
-    Raises FedshiftError as `partition` does, and if an existing one is damaged.
+    If packs begin at the same time, on several machines, one makes it, and the others wait. Raises
+    FedshiftError as `partition` does, and if an existing one is damaged.
     """
     path = workspace.partition(spec.partition_name)
     if path.is_file():

@@ -1,4 +1,6 @@
-"""One training run in its directory: load data, resume, train, write metrics, weights and a summary."""
+"""One training run in its directory: load its data, resume, train, and write metrics, weights and a
+summary.
+"""
 
 import json
 import logging
@@ -44,14 +46,16 @@ from fedshift.training.pack import stoppable
 log = logging.getLogger(__name__)
 
 SHAPE = "{desc} {percentage:3.0f}%|{bar}| {elapsed} elapsed, {remaining} remaining{postfix}"  # of the bar
+GROUP = 1 << 20  # rows of a Parquet file's row group
 
 
 @dataclass(frozen=True)
 class Machine:
     """Settings of the computation that do not change a run's identity.
 
-    graph: whether steps may be CUDA graphs ("auto": on a GPU, for steady methods). They change the last
-    digits of a run, which is then of another class of machine (`MachineClass`).
+    They are device, threads, seconds between checkpoints, and whether steps may be CUDA graphs ("auto": on a
+    GPU, for steady methods; "off"). Graphs change the last digits of a run, not its id. Its environment
+    contains whether they were used, and such a run is of another class of machine (`MachineClass`).
     """
 
     device: torch.device
@@ -67,7 +71,8 @@ class Machine:
 def train(workspace: Workspace, spec: RunSpec, machine: Machine, show: bool = False) -> Summary:
     """Train a resolved spec to the end, from its checkpoint if there is one; return its summary.
 
-    A finished run is only read. show: a progress bar. Any error except a kill is recorded in the directory.
+    A finished run is only read. show: a progress bar on the terminal. Raises FedshiftError for problems that
+    the user can fix. Any error except a kill is recorded in the run's directory.
     """
     run = workspace.run(spec.run_name)
     if summary := run.summary():
@@ -133,8 +138,10 @@ def _rounds(
 ) -> float:
     """Train the remaining rounds. After SIGTERM the process ends with the current round and a checkpoint.
 
-    name: identity that a checkpoint must have. Returns `began`, the start of this process (time.monotonic),
-    minus the seconds that the run had taken before.
+    - name: identity that a checkpoint must have: run id and data
+    - began: start of this process (time.monotonic)
+
+    Returns `began` minus the seconds that the run had taken before, up to its checkpoint.
     """
     code, total = federation.spec.method_code, federation.spec.federation.rounds
     resumed = checkpoint.resume(federation, run.checkpoint, run.segments, name, code)
@@ -161,14 +168,24 @@ def _rounds(
 
 
 def _merge(segments: Path, path: Path, part: Callable[[pa.Table], pa.Table] = lambda rows: rows) -> None:
-    """Join a part of all segments into one file, whose bytes do not depend on the cuts between segments."""
-    rows = pa.concat_tables([part(read_parquet(segment)) for segment in sorted(segments.glob("*.parquet"))])
-    with atomic_path(path) as temporary:
-        pq.write_table(rows.combine_chunks(), temporary, compression="zstd")
+    """Join a part of all segments into one file, whose bytes do not depend on the cuts between segments.
+
+    One group of rows is in memory at a time.
+    """
+    paths = sorted(segments.glob("*.parquet"))
+    schema = pq.read_schema(paths[0])
+    with atomic_path(path) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
+        rows = schema.empty_table()
+        for segment in paths:
+            rows = pa.concat_tables([rows, part(read_parquet(segment))])
+            while len(rows) >= GROUP:
+                writer.write_table(rows.slice(0, GROUP).combine_chunks(), GROUP)
+                rows = rows.slice(GROUP)
+        writer.write_table(rows.combine_chunks(), GROUP)
 
 
 def _log_round(federation: Federation, run: str) -> None:
-    """Log the round's time, and accuracies if they were measured."""
+    """Log the round's time, and mean accuracies in and out of distribution if they were measured."""
     seconds = next(row["value"] for row in reversed(federation.records.rows) if row["metric"] == "seconds")
     means = "".join(f", {name} {value:.3f}" for name, value in accuracies(federation).items())
     total = federation.spec.federation.rounds
@@ -207,7 +224,12 @@ def summarize(
     federation: Federation, hashes: dict[str, str], classes: list[str],
     weights: dict[str, dict[str, str]], metrics: pa.Table, seconds: float,
 ) -> Summary:  # fmt: skip
-    """The facts and costs of a Federation that has trained to the end; weights: of `weights.write`."""
+    """The facts and costs of a Federation that has trained to the end.
+
+    - hashes: of images, partition and published weights
+    - weights: as returned by `weights.write`
+    - seconds: duration of the run, in all its processes
+    """
     spec, state, layout = federation.spec, federation.state, federation.layout
     statistics = layout.kind("bn_statistic")
     bn = "none" if not statistics.size else "local" if (statistics & state.local).size else "averaged"
@@ -228,7 +250,9 @@ def summarize(
             {
                 "client": k,
                 "domains": list(client.domains),
-                **{split: len(client.split(split)) for split in ("train", "val", "test")},
+                "train": len(client.train),
+                "val": len(client.val),
+                "test": len(client.test),
             }
             for k, client in enumerate(federation.evaluated_clients)
         ],
@@ -248,7 +272,9 @@ def summarize(
             "peak_memory_mb": peak_memory_mb(federation.device),
         },
         "policy": {
-            **{kind: layout.floats(getattr(state, kind)) for kind in ("shared", "personal", "local")},
+            "shared": state.layout.floats(state.shared),
+            "personal": state.layout.floats(state.personal),
+            "local": state.layout.floats(state.local),
             "bn": bn,
         },
     }

@@ -28,8 +28,8 @@ METADATA = "fedshift"  # the one key of a file's metadata: safetensors writes se
 def write(federation: Federation, folder: Path) -> dict[str, dict[str, str]]:
     """Write a finished run's weights, one file for each selected round, entries in their own shapes.
 
-    The same weights give the same bytes. Returns selection ("last", "best_first", "best_later") -> {file,
-    relative to the run's directory; sha256 of its entries}.
+    The same weights give the same bytes. An existing file of that name is replaced. Returns selection
+    ("last", "best_first", "best_later") -> {file, relative to the run's directory; sha256 of its entries}.
     """
     selections = {"last": (federation.round, federation.evaluator.weights())}
     for tie, finished in federation.evaluator.selection.round.items():
@@ -80,9 +80,12 @@ def _hash(entries: dict[str, Tensor]) -> str:
 def restore(
     federation: Federation, run: RunDirectory, summary: dict[str, Any], selection: str
 ) -> dict[str, Tensor]:
-    """Load a run's saved weights of `selection` into its new Federation; return all of them, as `rows` does.
+    """Load a run's saved weights of `selection` into its new Federation; return all of them, by name, as
+    `rows` does.
 
     Raises FedshiftError if there are none, or they have been changed.
+
+    selection: "last", "best_first" or "best_later"
     """
     state, kept = federation.state, rows(run, summary, selection, federation.layout)
     restored = {name: row.to(state.row.device) for name, row in kept.items()}
@@ -96,7 +99,10 @@ def restore(
 
 
 def round_of(summary: dict[str, Any], selection: str) -> int:
-    """The round of a selection. Raises FedshiftError if it is unknown or has no validation image."""
+    """The round of the weights of a selection.
+
+    Raises FedshiftError for an unknown selection, and for the best round if no client has a validation image.
+    """
     if selection not in KEPT:
         raise unknown("select", "round that runs keep", selection, KEPT)
     if selection == "last":
@@ -111,10 +117,12 @@ def round_of(summary: dict[str, Any], selection: str) -> int:
 def models(federation: Federation, restored: dict[str, Tensor], targets: list[Tensor]) -> Iterator[Kept]:
     """The models of restored weights, each with the sets that fedshift.federation.evaluator tests it on.
 
-    A client's own model right after its training is only included if it is a slot, nothing is shared, or the
-    run saved it (`evaluation.keep: clients`). A client that never trained is left out, too.
-
     targets: positions of the images of each held-out domain.
+
+    A client's own model right after its training is only included in three cases: it is a slot, nothing is
+    shared, or the run saved it (`evaluation.keep: clients`). Otherwise the aggregation has changed it. A
+    client that never trained is left out, too: its slot is empty, and the run tested what the client had
+    received. For a method without own models, `keep: clients` saves models without records.
     """
     method, state, home = federation.method, federation.state, federation.worker.samples.home
     untrained = not any(state.visits)  # round 0: what every client has is the start
@@ -136,10 +144,10 @@ def models(federation: Federation, restored: dict[str, Tensor], targets: list[Te
 
 
 def rows(run: RunDirectory, summary: dict[str, Any], selection: str, layout: Layout) -> dict[str, Tensor]:
-    """The saved weights of a run, on the CPU: "shared" [P + Q], "own" [N, P + Q], "slot/<name>", others.
+    """The saved weights of a run, on the CPU: "shared" [P + Q], "own" [N, P + Q], or other names.
 
-    Entries that are not part of a row are NaN. Raises FedshiftError if the weights are missing or changed, or
-    the network differs.
+    Entries that are not part of a row are NaN. "slot/<name>" is a slot without changes. Raises FedshiftError
+    if the weights are missing or changed, or the network differs.
     """
     files: dict[str, str] = summary["weights"]
     if not files:
