@@ -16,13 +16,21 @@ from fedshift.planning.request import Request
 from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
 
+OWN = PATH.as_posix()
 Verdict = Literal["ok", "absent", "wrong"]
 # State of raw images -> the verdict, and the next command.
 VERDICTS: dict[str, tuple[Verdict, str]] = {"absent": ("wrong", "fetch"), "raw": ("absent", "verify")}
 
 
 class Finding(NamedTuple):
-    """One line of the report; `state`: "absent" is not needed, "wrong" is broken, or needed and absent."""
+    """One line of the examination.
+
+    `part`: the checked part.
+    `state`: "ok" (present), "absent" (neither present nor needed) or "wrong" (broken, or needed and not
+        present).
+    `text`: the state in words.
+    `cure`: how to fix it.
+    """
 
     part: str
     state: Verdict
@@ -31,7 +39,7 @@ class Finding(NamedTuple):
 
 
 def examine(workspace: Workspace, request: Request) -> Iterator[Finding]:
-    """Check device, cluster, images, weights and lists in turn, without changing anything."""
+    """Check device, cluster, images, weights and lists in turn, without changing or installing anything."""
     yield gpu(request)
     yield from slurm(workspace, request)
     runs = specs(workspace, request)
@@ -40,7 +48,7 @@ def examine(workspace: Workspace, request: Request) -> Iterator[Finding]:
 
 
 def gpu(request: Request) -> Finding:
-    """A missing GPU is wrong if the parameters request it and there is no cluster."""
+    """Check for a GPU. A missing one is wrong if the parameters request it and there is no cluster."""
     import torch
 
     if torch.cuda.is_available():
@@ -55,6 +63,7 @@ def gpu(request: Request) -> Finding:
 
 
 def datasets(workspace: Workspace, runs: list[RunSpec]) -> Iterator[Finding]:
+    """Yield the state of each data set and release."""
     for dataset, release in dict.fromkeys((spec.data.dataset, spec.data.release) for spec in runs):
         state = states(workspace, dataset).get(release, State())
         named = dataset if release == "original" else f"{dataset} --release {release}"
@@ -63,7 +72,7 @@ def datasets(workspace: Workspace, runs: list[RunSpec]) -> Iterator[Finding]:
 
 
 def weights(workspace: Workspace, runs: list[RunSpec]) -> Iterator[Finding]:
-    """The state of each published file that is needed, and each list that is missing."""
+    """Yield the state of each published file that is needed, and each list that is missing."""
     for file in {file: None for spec in runs for file in needed_weights(workspace, spec)}:
         if file.path.is_file():
             yield Finding("weights", "ok", f"{file.name} in {file.path.parent}")
@@ -85,18 +94,20 @@ def slurm(workspace: Workspace, request: Request) -> Iterator[Finding]:
     own = Cluster.read(workspace.root)
     default = next((name.rstrip("*") for name, *_ in nodes if name.endswith("*")), names[0])
     name = own.resources.get("slurm_partition", default)
-    of_it = [(state, gres) for partition, state, gres in nodes if partition.rstrip("*") == name]
-    cure = f"Set slurm_partition in {PATH.as_posix()} to one of: {', '.join(names)}."
-    if not of_it:
+    if name not in names:
+        cure = f"Set slurm_partition in {OWN} to one of: {', '.join(names)}."
         yield Finding("slurm", "wrong", f"the profile's partition '{name}' is not on this cluster", cure)
     else:
         yield Finding("slurm", "ok", f"partitions {', '.join(names)}; jobs go to {name}")
+        of_it = [(state, gres) for partition, state, gres in nodes if partition.rstrip("*") == name]
+        another = f"Choose another one in {OWN}"
         if of_it[0][0] != "up":
-            yield Finding("slurm", "wrong", f"partition '{name}' is down", cure)
+            yield Finding("slurm", "wrong", f"partition '{name}' is down", f"{another}.")
         kind = own.gres.partition(":")[0] if own.gres else "gpu"
         if request.device == "cuda" and not any(re.search(rf"(?:^|,){kind}\b", gres) for _, gres in of_it):
+            cure = f"{another}, or " + ("leave `gres` out there." if own.gres else "`device: cpu`.")
             text = f"partition '{name}' has no '{kind}' (sinfo -o %G), and jobs ask for one"
-            yield Finding("slurm", "wrong", text, f"{cure} Or change `gres` there or `device: cpu`.")
+            yield Finding("slurm", "wrong", text, cure)
         yield from _beyond_limits(workspace, request, name)
     for what, cure in troubles(workspace):
         yield Finding("slurm", "wrong", what, cure)

@@ -11,6 +11,8 @@ from fedshift.archive.file import INDEX, METRICS, STATISTICS, SUMMARY, Archived,
 from fedshift.archive.store import add
 from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get
+from fedshift.evaluations.base import write
+from fedshift.experiments.task import Task, place
 from fedshift.storage.workspace import Workspace
 from tests.archive.conftest import rewritten, with_summary, with_table
 
@@ -47,9 +49,9 @@ def without(values: pa.Table) -> pa.Table:
         (lambda old: rewritten(old, {SUMMARY: b"{"}), (SUMMARY, "is no summary of a run")),
         (lambda old: rewritten(old, finished=2e9), (INDEX, "finished is 2000000000.0, and the run was at ")),
         (lambda old: rewritten(old, {METRICS: b"PAR1"}), (METRICS, "is no Parquet file")),
-        (table(METRICS, without), (METRICS, "other columns than a run records: value (double)")),
-        (table(METRICS, lambda of: without(of).append_column("value", of["n"])), (METRICS, "value (double), value (int64)")),
-        (table(STATISTICS, lambda of: of.append_column("more", of["round"])), (STATISTICS, "other columns than a run records: more (int32)")),
+        (table(METRICS, without), (METRICS, "column 'value' is not there, not double")),
+        (table(METRICS, lambda of: without(of).append_column("value", of["n"])), (METRICS, "column 'value' is int64, not double")),
+        (table(STATISTICS, lambda of: of.append_column("more", of["round"])), (STATISTICS, "has columns that no run records", "more")),
     ],
 )  # fmt: skip
 def test_what_was_archived_passes_and_what_was_doctored_does_not(
@@ -70,6 +72,26 @@ def test_versions_that_nobody_declares_are_refused(
         add(here, run)
     monkeypatch.undo()
     refused(here, rewritten(archived, versions=refused_versions), "do not make the digest")
+
+
+def test_results_of_evaluations_are_of_the_run(here: Workspace) -> None:
+    """One that is named by its stamp passes; of other weights, of another run or without stamp it does not."""
+    run = next(run for run in here.runs() if "fedbn" in run.path.parts)
+    stamp = Task("fedbn", {}).stamp(run, run.summary() or {})
+    for changed in ({}, {"weights": "0" * 64}, {"run": "0-0"}):
+        path = place(run, stamp | changed)
+        write(path, pa.table({"round": [1]}), stamp | changed)
+        if changed:
+            with pytest.raises(FedshiftError, match="is of another run, of other weights, or misnamed"):
+                add(here, run)
+        else:
+            new, _ = add(here, run)
+            assert new and path.relative_to(run.path).as_posix() in new.content
+            new.path.unlink()
+        path.unlink()
+    write(place(run, stamp), pa.table({"round": [1]}), {})
+    with pytest.raises(FedshiftError, match="has no stamp of an evaluation"):
+        add(here, run)
 
 
 def test_a_file_in_another_place_is_refused(here: Workspace, archived: Archived) -> None:

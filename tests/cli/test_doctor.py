@@ -39,7 +39,7 @@ def sinfo(folder: Path, name: str, up: str, limit: str, memory: str, gres: str) 
 
 def images(project: Path, name: str) -> list[doctor.Finding]:
     workspace = Workspace(project)
-    return [*doctor.datasets(workspace, specs(workspace, Request(experiments=(name,))))]
+    return [*doctor.datasets(workspace, specs(workspace, Request((name,))))]
 
 
 def test_images_are_missing_unverified_or_verified(project: Path) -> None:
@@ -59,7 +59,7 @@ def test_images_are_missing_unverified_or_verified(project: Path) -> None:
 
 
 def test_profile_is_held_against_the_cluster(project: Path) -> None:
-    asked, workspace = Request(experiments=("demo",), device="cuda"), Workspace(project)
+    asked, workspace = Request(("demo",), device="cuda"), Workspace(project)
 
     def states() -> list[str]:
         return [finding.state for finding in doctor.slurm(workspace, asked)]
@@ -75,13 +75,13 @@ def test_profile_is_held_against_the_cluster(project: Path) -> None:
     assert states() == ["ok"]
     (project / "slurm" / "cluster.yaml").write_text("slurm_partition: short\ngres: shard:1\n")
     *_, wrong = doctor.slurm(workspace, asked)
-    assert "has no 'shard'" in wrong.text and "Or change `gres`" in wrong.cure
+    assert "has no 'shard'" in wrong.text and "leave `gres` out" in wrong.cure
     sinfo(project, "short", "up", "infinite", "64000", "gpu:2(S:0-1),shard:8(S:0-1)")
     assert states() == ["ok"]
 
 
 def test_jobs_as_planned_are_held_against_the_partition(project: Path) -> None:
-    asked, workspace = Request(experiments=("demo",)), Workspace(project)
+    asked, workspace = Request(("demo",)), Workspace(project)
     plan(workspace, asked)
     for limits, told in (
         ("up|1-00:00:00|64000|(null)", []),

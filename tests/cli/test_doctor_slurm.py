@@ -23,7 +23,7 @@ def test_profile_against_a_live_cluster(
         monkeypatch.setenv(name, value)
     (project / "slurm").mkdir()
     own = project / "slurm" / "cluster.yaml"
-    workspace, asked = Workspace(project), Request(experiments=("demo",), device="cuda")
+    workspace, asked = Workspace(project), Request(("demo",), device="cuda")
     plan(workspace, asked)
 
     def told() -> list[tuple[str, str]]:

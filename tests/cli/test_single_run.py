@@ -96,6 +96,8 @@ def test_planned_runs_stop_by_ctrl_c_with_a_checkpoint(project: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "parts"),
     [
+        (["run", "fedavg"], ["is a method", "fedshift train fedavg --data digits"]),
+        (["train", "demo", "--data", "digits"], ["is an experiment", "fedshift run demo"]),
         (["train", "fedavg", "--rounds", "3"], ["Missing option '--data'", "fedshift train --help"]),
         (["train", "fedavg", "--data", "digits", "--target", "mnist"], ["unknown domain of digits 'mnist'"]),
         (["train", "fedavg", "--data", "digits", "--set", "lr"], ["--set lr", "has no '='"]),

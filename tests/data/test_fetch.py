@@ -1,16 +1,18 @@
 """Fetch: links, archives that are refused before anything is unpacked, lists, and a download from a real server."""
 
+import hashlib
 import io
-import shutil
+import stat
 import tarfile
+import zipfile
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get
+from fedshift.data import archive as module
 from fedshift.data.archive import unpack
 from fedshift.data.dataset import Archive
 from fedshift.data.datasets.pacs import PACS
@@ -28,9 +30,7 @@ def test_fetch_downloads_unpacks_and_verifies(
     server.content = zipped(
         {f"repo-abc/PACS/{path.relative_to(tree)}": path.read_bytes() for path in tree.rglob("*.png")}
     )
-    facts = replace(
-        PACS.releases["original"], archives=(Archive(server.url, "this test"),), manifest=None, lists=None
-    )
+    facts = replace(PACS.releases["original"], archives=(Archive(server.url, "this test"),), manifest=None)
     monkeypatch.setattr(PACS, "releases", {"original": facts})
     said: list[str] = []
     raw = fetch(workspace, "pacs", say=said.append)
@@ -100,12 +100,15 @@ def test_archives_stay_until_all_are_there(
         }
         server.files[f"/{domain}.zip"] = zipped(images)
         archives.append(Archive(f"{base}/{domain}.zip", "this test"))
-    server.breaks = [1 << 30, 1 << 30, 9]  # the third archive is cut off
-    facts = replace(PACS.releases["original"], archives=tuple(archives), manifest=None)
+    photo = server.files.pop("/photo.zip")
+    server.content = b"another page"
+    wrong = replace(archives[2], sha256=hashlib.sha256(photo).hexdigest())
+    facts = replace(PACS.releases["original"], archives=(*archives[:2], wrong, archives[3]), manifest=None)
     monkeypatch.setattr(PACS, "releases", {"original": facts})
-    with pytest.raises(FedshiftError, match=r"photo\.zip: cannot be downloaded"):
+    with pytest.raises(FedshiftError, match=r"photo\.zip: SHA-256 is"):
         fetch(workspace, "pacs", say=lambda _: None)
     assert not workspace.raw("pacs", "original").exists() and len(server.asked) == 3
+    server.files["/photo.zip"] = photo
     raw = fetch(workspace, "pacs", say=lambda _: None)
     assert len(server.asked) == 5 and PACS().paths(raw) == PACS().paths(tree)
     assert {path.name for path in raw.parent.iterdir()} == {
@@ -175,6 +178,15 @@ def tarred_member(kind: bytes) -> bytes:
     return buffer.getvalue()
 
 
+def zipped_link() -> bytes:
+    link = zipfile.ZipInfo("tree/odd")
+    link.external_attr = (stat.S_IFLNK | 0o777) << 16
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as file:
+        file.writestr(link, "/etc/passwd")
+    return buffer.getvalue()
+
+
 def unreadable(field: int, value: int) -> bytes:
     """A zip archive with a value at a place in both headers of its member."""
     data = bytearray(zipped({"tree/0": b"content"}))
@@ -183,41 +195,43 @@ def unreadable(field: int, value: int) -> bytes:
     return bytes(data)
 
 
+def swollen() -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as file:
+        for i in range(4):
+            file.writestr(f"tree/{i}", bytes(1 << 20))
+    return buffer.getvalue()
+
+
 EVIL = {"../evil": b"x", "tree/A/x/0.png": b""}
 
 
 @pytest.mark.parametrize(
     ("content", "said"),
     [
+        (zipped(EVIL), "would leave the folder"),
         (tarred(EVIL), "cannot be unpacked"),
         (tarred_member(tarfile.SYMTYPE), "member 'tree/odd' is neither file nor folder"),
         (tarred_member(tarfile.FIFOTYPE), "member 'tree/odd' is neither file nor folder"),
+        (zipped_link(), "member 'tree/odd' is neither file nor folder"),
+        (swollen(), "more than 200 times its own size"),
+        (tarred({f"tree/{i}": bytes(1 << 20) for i in range(4)}), "more than 200 times its own size"),
         (unreadable(6, 1), "cannot be unpacked: .*encrypted"),
         (unreadable(8, 9), "cannot be unpacked: .*compression"),  # Deflate64
     ],
-    ids=range(5),
+    ids=range(9),
 )
-def test_archives_that_are_refused(tmp_path: Path, content: bytes, said: str) -> None:
-    """Nothing is written outside the folder."""
-    archive, raw = tmp_path / "inner" / "archive", tmp_path / "inner" / "raw"
-    raw.mkdir(parents=True)
+def test_archives_that_are_refused(
+    tmp_path: Path, content: bytes, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything is unpacked."""
+    monkeypatch.setattr(module, "SMALL", 1 << 20)
+    archive = tmp_path / "inner" / "archive"
+    archive.parent.mkdir()
     archive.write_bytes(content)
     with pytest.raises(FedshiftError, match=said):
-        unpack(archive, raw)
-    assert {*tmp_path.iterdir()} == {archive.parent} and {*archive.parent.iterdir()} == {archive, raw}
-
-
-def test_a_zip_archive_stays_in_its_folder_and_on_its_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    archive, raw = tmp_path / "archive", tmp_path / "raw"
-    raw.mkdir()
-    archive.write_bytes(zipped({"../evil": b"x"}))
-    unpack(archive, raw)
-    assert {*tmp_path.iterdir()} == {archive, raw}
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=0))
-    with pytest.raises(FedshiftError, match=r"cannot be unpacked: it holds 0\.0 GB, 0\.0 GB are free"):
-        unpack(archive, raw)
+        unpack(archive, tmp_path / "inner" / "raw")
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and path != archive]
 
 
 def test_a_download_of_something_else_says_what_to_remove(

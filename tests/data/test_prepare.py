@@ -20,6 +20,7 @@ from PIL import Image
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import sha256
 from fedshift.common.parquet import write_columns
+from fedshift.common.registry import get
 from fedshift.data import prepare as module
 from fedshift.data.augment import Augment, Evaluate
 from fedshift.data.fetch import fetch
@@ -35,7 +36,7 @@ from fedshift.spec.settings import Prepare, Source
 from fedshift.storage.workspace import Workspace
 from fedshift.testing.toys import spec
 from tests.conftest import ROOT
-from tests.data.conftest import plant
+from tests.data.conftest import draw, plant
 
 PX = Prepare(px=8)
 
@@ -119,15 +120,15 @@ from fedshift.spec.settings import Prepare
 from fedshift.storage.workspace import Workspace
 from tests.killed import after_calls
 
-prepare.CHUNK, prepare.IMAGES_PER_PROCESS = 2, 1
-after_calls(prepare, "write_columns", 1)
-prepare.prepare(Workspace(Path(sys.argv[1])), "folder", "mine", Prepare(px=8), jobs=2)
+prepare.CHUNK, prepare.IMAGES_PER_PROCESS, prepare.SAVE_SECONDS = 2, 1, 0.0
+after_calls(prepare, "write_json", 3)
+prepare.prepare(Workspace(Path(sys.argv[1])), "folder", "mine", Prepare(px=8), jobs=int(sys.argv[2]))
 """
 
 
-@pytest.mark.slow
-def test_after_a_kill_all_is_decoded_again_and_no_process_lives_on(workspace: Workspace, tree: Path) -> None:
-    command = [sys.executable, "-c", KILLED, str(workspace.root)]
+def killed(workspace: Workspace, jobs: int) -> None:
+    """A prepare that dies when three chunks of two images are decoded and two of them are noted; its processes die with it."""
+    command = [sys.executable, "-c", KILLED, str(workspace.root), str(jobs)]
     process = subprocess.Popen(command, cwd=ROOT, start_new_session=True)
     assert process.wait(timeout=120) == -signal.SIGKILL
     end = time.monotonic() + 30
@@ -135,29 +136,88 @@ def test_after_a_kill_all_is_decoded_again_and_no_process_lives_on(workspace: Wo
         try:
             os.killpg(process.pid, 0)
         except ProcessLookupError:
-            break
+            return
         time.sleep(0.1)
-    else:
-        pytest.fail("processes of a killed prepare live on")
+    pytest.fail("processes of a killed prepare live on")
+
+
+def interrupted(workspace: Workspace) -> None:
+    """A prepare that ends at the same place by Ctrl-C."""
+    write, calls = module.write_json, list[Path]()
+
+    def until_the_third(path: Path, value: object) -> None:
+        calls.append(path)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        write(path, value)
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(module, "CHUNK", 2)
+        patch.setattr(module, "SAVE_SECONDS", 0.0)
+        patch.setattr(module, "write_json", until_the_third)
+        prepare(workspace, "folder", "mine", PX, jobs=1)
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The paths of images that are decoded from now on in this process."""
+    decoded: list[str] = []
+    real = get("datasets", "folder").image
+
+    def image(self: object, raw: Path, path: str) -> Image.Image:
+        decoded.append(path)
+        return real(self, raw, path)  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(get("datasets", "folder"), "image", image)
+    return decoded
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_killed_prepare_goes_on_where_it_was(
+    workspace: Workspace, tree: Path, monkeypatch: pytest.MonkeyPatch, jobs: int
+) -> None:
+    killed(workspace, jobs)
     folder = workspace.prepared(Source(dataset="folder", release="mine", prepare=PX).prepared_name)
     assert not folder.exists()
+    decoded = counted(monkeypatch)
     assert prepare(workspace, "folder", "mine", PX, jobs=1) == folder
+    assert decoded == list(load_prepared(folder).index["path"][4:])
     assert sorted(path.name for path in folder.iterdir()) == ["images.npy", "index.parquet", "prepared.json"]
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
     facts = load_prepared(folder).facts
     shutil.rmtree(folder)
-    assert load_prepared(prepare(workspace, "folder", "mine", PX, jobs=1)).facts == facts
+    prepare(workspace, "folder", "mine", PX, jobs=1)
+    assert len(decoded) == 4 + 8
+    assert load_prepared(folder).facts == facts
 
 
-def test_a_full_disk_is_said_at_once(
+def test_what_was_begun_with_other_images_starts_anew(
     workspace: Workspace, tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    interrupted(workspace)
+    draw(tree / "A" / "x" / "0.png", 99)
+    write_manifest(workspace, "folder", "mine")
+    decoded = counted(monkeypatch)
+    content = load_prepared(prepare(workspace, "folder", "mine", PX, jobs=1))
+    images, index = content.pixels, content.index
+    assert decoded == list(index["path"]) and len(decoded) == 8
+    expected = Image.open(tree / "A" / "x" / "0.png").resize((8, 8), Image.Resampling.BILINEAR)
+    np.testing.assert_array_equal(images[0], np.asarray(expected))
+
+
+def test_a_full_disk_is_said_at_once_and_keeps_what_was_done(
+    workspace: Workspace, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupted(workspace)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=0))
-    with pytest.raises(FedshiftError, match=r"images\.npy: needs 0\.0 GB") as error:
+    decoded = counted(monkeypatch)
+    with pytest.raises(FedshiftError, match=r"images\.npy: needs 0\.0 GB more") as error:
         prepare(workspace, "folder", "mine", PX, jobs=1)
-    assert error.value.retry
+    assert error.value.retry and decoded == []
     monkeypatch.undo()
+    decoded = counted(monkeypatch)
     prepare(workspace, "folder", "mine", PX, jobs=1)
+    assert len(decoded) == 4
 
 
 def test_pictures_take_any_name_for_text(tmp_path: Path) -> None:

@@ -142,7 +142,6 @@ def _plant(path: Path, content: str, number: int) -> None:
 def archive(ground: Ground, case: str) -> None:
     with ground.empty() as place:
         (place / "archive").write_bytes(base64.b64decode(case))
-        (place / "raw").mkdir()
         unpack(place / "archive", place / "raw")
         for path in (place / "raw").rglob("*"):
             assert not path.is_symlink() and (path.is_file() or path.is_dir()), path

@@ -28,7 +28,7 @@ from fedshift.archive.machine import hardware
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import sha256_file, write_json, write_text
 from fedshift.common.version import __version__, commit
-from fedshift.data.partition import read_partition
+from fedshift.data.partition import noted
 from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
 
@@ -106,7 +106,7 @@ def partitions(workspace: Workspace, collected: Collected, by_run: dict[str, Sum
         path = workspace.partition(RunSpec.model_validate_json(row["spec"]).partition_name)
         picture = path.with_suffix(".png")
         there = title not in pictures and path.is_file() and picture.is_file()
-        if there and summary["hashes"]["partition"] == read_partition(path)[1]["hash"]:
+        if there and summary["hashes"]["partition"] == noted(path)["hash"]:
             pictures[title] = picture
     return pictures
 

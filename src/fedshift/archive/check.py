@@ -3,15 +3,20 @@
 The specification and versions must give the run id in the file's name. Hashes: fedshift.archive.file.
 """
 
+import json
+from pathlib import Path
+
 import pyarrow as pa
 
 from fedshift.archive.file import DIAGNOSTICS, INDEX, METRICS, STATISTICS, SUMMARY, Archived, finished
 from fedshift.common.errors import FedshiftError
 from fedshift.common.parquet import read_parquet
+from fedshift.experiments.task import place
 from fedshift.federation.records import DIAGNOSTICS as OF_DIAGNOSTICS
 from fedshift.federation.records import SCHEMA
 from fedshift.federation.records import STATISTICS as OF_STATISTICS
 from fedshift.spec import parse
+from fedshift.storage.rundir import RunDirectory
 from fedshift.storage.workspace import Workspace
 
 SCHEMAS = {METRICS: SCHEMA, STATISTICS: OF_STATISTICS, DIAGNOSTICS: OF_DIAGNOSTICS}
@@ -30,9 +35,7 @@ def check(workspace: Workspace, archived: Archived) -> None:
         raise _refused(archived, SUMMARY, f"is no summary of a run: {error}") from None
     if lacking:
         raise _refused(archived, SUMMARY, f"'{min(lacking)}' is missing")
-    for name in archived.content:
-        if name.endswith(".parquet"):
-            _check_table(archived, name)
+    tables = {name: _table(archived, name) for name in archived.content if name.endswith(".parquet")}
     index = archived.index
     spec = parse(summary["spec"], f"{archived.path}: {SUMMARY}: spec")
     if summary["digest"] != archived.digest:
@@ -50,22 +53,43 @@ def check(workspace: Workspace, archived: Archived) -> None:
             raise _refused(archived, f"{INDEX}: versions", what)
     if index.finished != (last := finished(summary, archived.content[METRICS])):  # chooses the newest
         raise _refused(archived, INDEX, f"finished is {index.finished}, and the run was at {last}")
+    for name, table in tables.items():
+        if name not in SCHEMAS:
+            _evaluated(archived, name, table)
 
 
 def _refused(archived: Archived, member: str, what: str) -> FedshiftError:
     return FedshiftError(f"{archived.path}: {member}", what, CURE)
 
 
-def _check_table(archived: Archived, name: str) -> None:
-    """Raise FedshiftError for a file that is not Parquet, or has other columns than a run records."""
+def _table(archived: Archived, name: str) -> pa.Table:
+    """The Parquet file of that name.
+
+    Raises FedshiftError if it is damaged, or has other columns than a run records.
+    """
     try:
         table = read_parquet(archived.content[name])
     except (pa.ArrowException, OSError) as error:
         raise _refused(archived, name, f"is no Parquet file: {error}") from None
     wanted = SCHEMAS.get(name)
     if wanted is not None and not table.schema.equals(wanted):
-        fields = [*table.schema], [*wanted]
-        odd = [field for here, there in (fields, fields[::-1]) for field in here if field not in there]
-        named = ", ".join(sorted(f"{field.name} ({field.type})" for field in odd)) or "another order"
-        what = f"has other columns than a run records: {named}"
-        raise _refused(archived, name, what)
+        types = {field.name: field.type for field in table.schema}
+        for field in wanted:
+            if types.get(field.name) != field.type:
+                what = f"column '{field.name}' is {types.get(field.name, 'not there')}, not {field.type}"
+                raise _refused(archived, name, what)
+        raise _refused(archived, name, f"has columns that no run records: {', '.join(types)}")
+    return table
+
+
+def _evaluated(archived: Archived, name: str, table: pa.Table) -> None:
+    """Check that a result of an evaluation is of this run's weights, under the name given by its stamp."""
+    run = RunDirectory(Path(archived.run))
+    try:
+        stamp = json.loads(table.schema.metadata[b"made"])
+        member = place(run, stamp).relative_to(run.path).as_posix()
+    except (KeyError, TypeError, ValueError) as error:
+        raise _refused(archived, name, f"has no stamp of an evaluation: {error!r}") from None
+    hashes = archived.summary["hashes"].values()
+    if member != name or stamp["run"] != archived.digest or stamp["weights"] not in hashes:
+        raise _refused(archived, name, "is of another run, of other weights, or misnamed")

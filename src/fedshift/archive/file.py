@@ -1,13 +1,14 @@
 """The file of an archived run: its directory without weights, in one ZIP.
 
 The ZIP is uncompressed, as its Parquet files are compressed, and has no times, so that the same run gives the
-same bytes everywhere. Its first member lists the others. Its name ends with the hash of the whole file. A
-file is never changed, so two contributors never change the same one.
+same bytes everywhere. Its first member lists the others, with their hashes. Its name ends with the hash of
+the whole file. A file is never changed, so two contributors never change the same one.
 """
 
 import io
 import json
 import re
+import struct
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,8 @@ OTHER = "Take the file from git again: git checkout -- {}. If it was merged so, 
 RUN = RunDirectory(Path())
 PLAIN = [path.name for path in (RUN.summary_file, RUN.metrics, RUN.statistics, RUN.diagnostics)]
 SUMMARY, METRICS, STATISTICS, DIAGNOSTICS = PLAIN
+# Errors of zipfile for damaged bytes; RuntimeError if a flag marks a member as encrypted.
+DAMAGED = (zipfile.BadZipFile, RuntimeError, ValueError, EOFError, OSError, struct.error)
 EVALUATED = re.compile(rf"{RUN.evaluated.name}/[^/]+-[0-9a-f]{{16}}\.parquet")
 
 
@@ -74,7 +77,7 @@ class Archived:
 
     @property
     def hash(self) -> str:
-        """The beginning of the file's SHA-256."""
+        """The first 12 hexadecimal digits of the file's SHA-256."""
         return self.path.stem.rpartition("-")[2]
 
     @property
@@ -128,31 +131,61 @@ def _zipped(index: Index, content: dict[str, bytes]) -> bytes:
 def read(path: Path) -> Archived:
     """The archive file at `path`.
 
-    Raises FedshiftError for a file that was damaged or changed, and for an unknown format.
+    Raises FedshiftError, with the member, for a file that was damaged or changed, and for an unknown format.
     """
     if not (name := NAME.fullmatch(path.name)):
         raise _refused(path, "has no name of an archived run: <digest>-<hash>.zip")
     data = path.read_bytes()
-    if sha256(data)[:12] != name[2]:
-        raise _refused(path, "has other bytes than when it was archived")
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as file:
-            members = {member: file.read(member) for member in file.namelist()}
-        value: Any = json.loads(members.pop(INDEX))
-    except (zipfile.BadZipFile, KeyError, ValueError) as error:
-        raise _refused(path, f"is no archived run: {error}") from None
-    version = value.get("format") if isinstance(value, dict) else None
-    if version != FORMAT:
-        what = f"is of format {version!r}, and this code reads {FORMAT}"
-        raise FedshiftError(f"{path}: {INDEX}", what, "Update fedshift: git pull.")
-    index = closed(Index, value, f"{path}: {INDEX}")
-    for member in members:
+    members = _members(path, data)
+    index = _index(path, members.pop(INDEX, b""))
+    for member in sorted({*members} | {*index.files}):
+        where = f"{path}: {member}"
+        if member not in members:
+            raise _refused(path, "is not there, and the index names it", where)
         if member not in PLAIN and not EVALUATED.fullmatch(member):
-            raise _refused(path, f"contains {member}, which is no file of an archived run")
-    if not {SUMMARY, METRICS} <= {*members} or Path(index.run).name != name[1]:
-        raise _refused(path, "is not the run that its name tells")
+            raise _refused(path, "is no file of an archived run", where)
+        if sha256(members[member]) != index.files.get(member):
+            raise _refused(path, "has other bytes than when it was archived", where)
+    if SUMMARY not in members or METRICS not in members:
+        raise _refused(path, f"has no {SUMMARY} or no {METRICS}")
+    if Path(index.run).name != name[1] or sha256(data)[:12] != name[2]:
+        raise _refused(path, "is not the file that its name tells", f"{path}: {INDEX}")
     return Archived(path, index, members)
 
 
-def _refused(path: Path, what: str) -> FedshiftError:
-    return FedshiftError(path, what, OTHER.format(path))
+def _members(path: Path, data: bytes) -> dict[str, bytes]:
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as file:
+            names = file.namelist()
+            if len({*names}) < len(names):
+                raise _refused(path, "has two members of one name")
+            return {name: _member(path, file, name) for name in names}
+    except DAMAGED as error:
+        raise _refused(path, f"is not a whole ZIP file: {error}") from None
+
+
+def _member(path: Path, file: zipfile.ZipFile, name: str) -> bytes:
+    # A stored member cannot grow when it is read.
+    if file.getinfo(name).compress_type != zipfile.ZIP_STORED:
+        raise _refused(path, "is compressed", f"{path}: {name}")
+    try:
+        return file.read(name)
+    except DAMAGED:
+        raise _refused(path, "has other bytes than when it was archived", f"{path}: {name}") from None
+
+
+def _index(path: Path, data: bytes) -> Index:
+    where = f"{path}: {INDEX}"
+    try:
+        value: Any = json.loads(data)
+    except ValueError as error:
+        raise _refused(path, f"is not whole: {error}", where) from None
+    version = value.get("format") if isinstance(value, dict) else None
+    if version != FORMAT:
+        what = f"is of format {version!r}, and this code reads {FORMAT}"
+        raise FedshiftError(where, what, "Update fedshift: git pull.")
+    return closed(Index, value, where)
+
+
+def _refused(path: Path, what: str, where: str = "") -> FedshiftError:
+    return FedshiftError(where or path, what, OTHER.format(path))

@@ -61,7 +61,10 @@ def archived(workspace: Workspace, directories: Iterable[str]) -> int:
 
 
 def of_run(workspace: Workspace, run: str) -> list[Archived]:
-    """The archived files of a run (RunSpec.run_name), the newest, which tables use, first."""
+    """The archived files of a run (RunSpec.run_name), from several machines.
+
+    Tables use the first, the newest.
+    """
     files = map(read, paths(workspace, run))
     return sorted(files, key=lambda file: (-file.index.finished, file.hash))
 
@@ -209,7 +212,10 @@ def listed(archived: Iterable[Archived]) -> list[tuple[str, ...]]:
 
 
 def _hours(one: Archived) -> float:
-    """Hours of training. In earlier versions, the summary has those of the last process only, records all."""
+    """The hours from the summary; for earlier versions, from the records of rounds.
+
+    Before checkpoints had `seconds`, those of the summary were of the last process only.
+    """
     records = read_parquet(one.content[METRICS], filters=pc.field("metric") == "seconds")
     of_rounds = pc.sum(records["value"]).as_py() or 0
     hours = float(one.summary["costs"]["seconds"] if "finished" in one.summary else of_rounds) / 3600

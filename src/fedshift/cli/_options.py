@@ -1,17 +1,50 @@
-"""Arguments and options shared by several commands, and conversion of their values."""
+"""Arguments and options shared by several commands, conversion of their values, and completion in shells.
+
+Enable completion with `eval "$(_FEDSHIFT_COMPLETE=bash_source fedshift)"`, or zsh_source, fish_source.
+"""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import click
 import yaml
 
+from fedshift.common import registry
 from fedshift.common.errors import FedshiftError
 from fedshift.common.yaml_file import value as value_of
+from fedshift.storage.workspace import Workspace, project_folder
 
-experiment_argument = click.argument("experiment")
-experiments_argument = click.argument("names", metavar="[EXPERIMENT]...", nargs=-1)
+Completer = Callable[[click.Context, click.Parameter, str], list[str]]
+Names = Callable[[Workspace], Iterable[str]]
+
+
+def complete(*kinds: Names) -> Completer:
+    """For `shell_complete=`: the names of these kinds that begin with the given text."""
+
+    def completed(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
+        workspace = Workspace(Path(context.find_root().params.get("root") or project_folder()))
+        return [name for names in kinds for name in names(workspace) if name.startswith(begun)]
+
+    return completed
+
+
+def registered(kind: str) -> Names:
+    """All names of a kind (`fedshift list`)."""
+    return lambda workspace: registry.names(kind)
+
+
+def experiments(workspace: Workspace) -> list[str]:
+    """The names of the files below experiments/."""
+    from fedshift.experiments.load import available
+
+    return available(workspace)
+
+
+experiment_argument = click.argument("experiment", shell_complete=complete(experiments))
+experiments_argument = click.argument(
+    "names", metavar="[EXPERIMENT]...", nargs=-1, shell_complete=complete(experiments)
+)
 
 json_option = click.option("--json", "as_json", is_flag=True, help="As JSON, for scripts.")
 
@@ -43,14 +76,6 @@ threads_option = click.option(
 def echo_json(value: object) -> None:
     """Print a value as JSON."""
     click.echo(json.dumps(value, indent=1, ensure_ascii=False))
-
-
-def echo_rows(rows: Sequence[Sequence[object]]) -> None:
-    """Print aligned columns, the first one to the left, the others to the right."""
-    widths = [max(len(str(cell)) for cell in column) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = [f"{cell!s:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True)]
-        click.echo("  ".join([f"{row[0]!s:{widths[0]}}", *cells]))
 
 
 def parsed(options: tuple[str, ...], flag: str) -> dict[str, object]:

@@ -10,7 +10,7 @@ from fedshift.archive import store
 from fedshift.archive.check import check
 from fedshift.archive.compare import compare
 from fedshift.archive.file import read
-from fedshift.cli._options import echo_rows
+from fedshift.cli._options import complete, experiments
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.load import load
 from fedshift.storage.rundir import RunDirectory, State
@@ -21,7 +21,7 @@ from fedshift.storage.workspace import Workspace
     epilog="Examples: fedshift archive hfedf/table2; fedshift archive --check; "
     "fedshift archive hfedf/table2 --compare"
 )
-@click.argument("experiment", required=False)
+@click.argument("experiment", required=False, shell_complete=complete(experiments))
 @click.option(
     "--check",
     "checking",
@@ -57,10 +57,7 @@ def command(
         named, files = {run.digest for run in runs}, sorted(workspace.archive.rglob("*.zip"))
         if experiment:
             files = [path for path in files if path.name.partition("-")[0] in named]
-        if listed:
-            echo_rows([store.COLUMNS, *store.listed(map(read, files))])
-        else:
-            _check(workspace, files)
+        (_check if checking else _list)(workspace, files)
         return
     finished = [run for run in runs if run.outcome() is State.FINISHED]
     if comparing:
@@ -94,7 +91,10 @@ def _write(workspace: Workspace, finished: list[RunDirectory], total: int) -> No
 
 
 def _check(workspace: Workspace, files: list[Path]) -> None:
-    """Print how many files are complete, outdated and rejected. Raises FedshiftError if one is rejected."""
+    """Check archived files; print how many are complete, outdated and rejected, and the machines.
+
+    Raises FedshiftError if a file is rejected.
+    """
     whole, refused = [], 0
     for path in files:
         try:
@@ -115,8 +115,20 @@ def _check(workspace: Workspace, files: list[Path]) -> None:
         raise FedshiftError(workspace.archive, f"{refused} files are rejected: see above")
 
 
+def _list(workspace: Workspace, files: list[Path]) -> None:
+    """Print a line for each archived run, and their sum."""
+    lines = [store.COLUMNS, *store.listed(map(read, files))]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        cells = [f"{cell:>{width}}" for cell, width in zip(line[1:], widths[1:], strict=True)]
+        click.echo("  ".join([f"{line[0]:{widths[0]}}", *cells]))
+
+
 def _compare(workspace: Workspace, finished: list[RunDirectory]) -> None:
-    """Compare finished runs with the archive. Exits with 1 if one differs by more than is allowed."""
+    """Compare finished runs with those of the same id in the archive.
+
+    Exits with 1 if a run differs by more than is allowed.
+    """
     compared = failed = 0
     for run in finished:
         name = workspace.name_of(run)

@@ -12,7 +12,9 @@ import click
 from fedshift.analysis.collect import Use, planned
 from fedshift.analysis.evaluated import gather
 from fedshift.cli._options import (
+    complete,
     device_option,
+    experiments,
     parsed,
     plan_option,
     threads_option,
@@ -37,7 +39,7 @@ Tasks = dict[str, tuple[Task, list[Use]]]  # by the names of their files, each w
 
 
 @click.command(epilog="Examples: fedshift evaluate 3c3d32cc scores; fedshift evaluate demo confusion")
-@click.argument("subject", metavar="EXPERIMENT|DIGEST")
+@click.argument("subject", metavar="EXPERIMENT|DIGEST", shell_complete=complete(experiments))
 @click.argument("evaluation", required=False)
 @plan_option
 @click.option("--param", "params", multiple=True, metavar="KEY=VALUE", help="A parameter of EVALUATION.")
@@ -56,9 +58,16 @@ Tasks = dict[str, tuple[Task, list[Use]]]  # by the names of their files, each w
 @threads_option
 @click.pass_obj
 def command(
-    workspace: Workspace, subject: str, evaluation: str | None, plan: Path | None, params: tuple[str, ...],
-    selection: str | None, full_domain: bool, device: str, threads: int,
-) -> None:  # fmt: skip
+    workspace: Workspace,
+    subject: str,
+    evaluation: str | None,
+    plan: Path | None,
+    params: tuple[str, ...],
+    selection: str | None,
+    full_domain: bool,
+    device: str,
+    threads: int,
+) -> None:
     """Compute EVALUATION (`fedshift list evaluations`) from the saved weights of finished runs: of an
     experiment, or of one RUN (a run id or its beginning). Without EVALUATION: all that the experiment
     requests.
@@ -126,7 +135,10 @@ def _named(
     workspace: Workspace, experiment: Experiment, uses: list[Use], name: str, params: dict[str, object],
     selection: str | None, images: Images,
 ) -> Tasks:  # fmt: skip
-    """The evaluation given on the command line. Raises FedshiftError for an unknown parameter."""
+    """The evaluation given on the command line, for an experiment's runs.
+
+    Raises FedshiftError for an unknown parameter.
+    """
     alone = experiment.model_copy(update={"evaluations": [{name: params}]})
     ((label, task),) = evaluations(workspace, alone).items()
     task = Task(name, params, selection or task.selection, images)
@@ -147,7 +159,10 @@ def _task(text: str) -> Task:
 
 
 def _of_experiment(workspace: Workspace, experiment: Experiment, tasks: Tasks, device: torch.device) -> None:
-    """Compute tasks for every finished run, and gather the results. Exits with 1 if some could not be."""
+    """Compute tasks for every finished run, one run at a time, and gather the results.
+
+    Exits with 1, and the reasons, if some could not be computed.
+    """
     by_run: dict[str, list[str]] = {}  # directory -> labels
     for label, (_, uses) in tasks.items():
         for use in uses:
@@ -177,7 +192,10 @@ def _of_experiment(workspace: Workspace, experiment: Experiment, tasks: Tasks, d
 
 
 def _of_run(run: RunDirectory, tasks: list[Task], workspace: Workspace, device: torch.device) -> list[Path]:
-    """Compute tasks for a finished run, whose partition is made if absent; print a line about each result."""
+    """Compute tasks for one finished run, and print a line about each result.
+
+    Its partition is made if it is absent and the images are available.
+    """
     from fedshift.evaluations.base import read
     from fedshift.spec import parse
     from fedshift.training.evaluate import evaluate

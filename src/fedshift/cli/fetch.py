@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fedshift.cli._options import complete, registered
+
 if TYPE_CHECKING:
     from fedshift.storage.workspace import Workspace
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     epilog="Examples: fedshift fetch pacs; fedshift fetch folder --from TREE --release mine; "
     "fedshift fetch weights resnet18",
 )
-@click.argument("name", metavar="NAME|weights")
+@click.argument("name", metavar="NAME|weights", shell_complete=complete(registered("datasets")))
 @click.argument("models", metavar="[MODEL]...", nargs=-1)
 @click.option("--release", help="Release; for `folder`, your name for the tree.  [default: original]")
 @click.option(
@@ -51,9 +53,16 @@ if TYPE_CHECKING:
 )
 @click.pass_obj
 def command(
-    workspace: Workspace, name: str, models: tuple[str, ...], release: str | None, sources: tuple[Path, ...],
-    lists: Path | None, ignore: tuple[str, ...], skip_broken: bool, link: bool,
-) -> None:  # fmt: skip
+    workspace: Workspace,
+    name: str,
+    models: tuple[str, ...],
+    release: str | None,
+    sources: tuple[Path, ...],
+    lists: Path | None,
+    ignore: tuple[str, ...],
+    skip_broken: bool,
+    link: bool,
+) -> None:
     """Get the raw images of data set NAME into data/raw/NAME/RELEASE and put them under DVC. Commit the small
     file data/raw/NAME/RELEASE.dvc: it identifies this version of the images.
 

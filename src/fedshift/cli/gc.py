@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 import click
-from tqdm import tqdm
 
 from fedshift.cli.plan import read_request
 from fedshift.experiments.load import available, load
@@ -38,12 +37,18 @@ def command(workspace: Workspace, deleting: bool) -> None:
     elif not deleting:
         click.echo("Nothing is deleted. To delete them: the same command with --delete.")
     else:
-        for _ in tqdm(delete(workspace, leftovers), "Deleting", len(leftovers), disable=None):
-            pass
+        with click.progressbar(
+            delete(workspace, leftovers), label="Deleting", length=len(leftovers)
+        ) as deletions:
+            for _ in deletions:
+                pass
 
 
 def _wanted(workspace: Workspace) -> Iterator[str]:
-    """All experiments and searches; tuned experiments only if their settings are chosen."""
+    """All experiments and the searches of the tuned ones.
+
+    Tuned experiments are included only if their settings are chosen.
+    """
     for name in available(workspace):
         tuned = load(workspace, name).tune is not None
         if tuned:

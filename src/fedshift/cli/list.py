@@ -29,18 +29,24 @@ def command(workspace: Workspace, kind: str | None, as_json: bool) -> None:
         click.secho(section, bold=True)
         for name, title in titles.items():
             click.echo(f"  {name:{width}}  {title}".rstrip())
-            for line in _states(workspace, name) if kind == "datasets" else ():
+            try:
+                more = _more(workspace, kind, name)
+            except FedshiftError as error:
+                more = [_broken(error)]
+            for line in more:
                 click.echo(f"  {'':{width}}    {line}")
 
 
-def _states(workspace: Workspace, name: str) -> list[str]:
-    """The state of each release of a data set."""
+def _more(workspace: Workspace, kind: str | None, name: str) -> list[str]:
+    """Lines below a data set, if only data sets are listed: the state of each release.
+
+    States are absent, raw, verified, prepared and partitioned.
+    """
+    if kind != "datasets":
+        return []
     from fedshift.data.state import states
 
-    try:
-        return [f"{release}: {state}" for release, state in states(workspace, name).items()]
-    except FedshiftError as error:
-        return [_broken(error)]
+    return [f"{release}: {state}" for release, state in states(workspace, name).items()]
 
 
 def _titles(workspace: Workspace, kind: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ import click
 from fedshift.cli._options import plan_option, required, unchanged
 from fedshift.common.errors import FedshiftError, unknown
 from fedshift.common.yaml_file import read
-from fedshift.data.partition import read_partition
+from fedshift.data.partition import noted, sizes
 from fedshift.planning import planfile
 from fedshift.spec import Division, RunSpec, closed, parse
 from fedshift.spec.resolve import resolve_division
@@ -42,14 +42,13 @@ def command(workspace: Workspace, names: tuple[str, ...], plan: Path | None, fil
             cure = f"Run: fedshift prepare {data.dataset} --release {data.release} --px {data.prepare.px}"
             raise FedshiftError(folder, "no such folder", cure)
         path = divide(workspace, spec)
-        table, facts = read_partition(path)
-        if count := facts["twins"]:
+        if count := noted(path)["twins"]:
             together = spec.partition.groups != "apart"
             fate = f"left out ({TOGETHER})" if together else f"kept; {TOGETHER} leaves them out"
             click.echo(
                 f"byte-identical to tested images of the held-out domain: {count} images, {fate}", err=True
             )
-        images = table.loc[table["split"] == "train", "client"].value_counts()
+        images = sizes(path)
         spread = f"{images.min():,} to {images.max():,} training images, {images.median():,.0f} the median"
         click.echo(f"{len(images):,} clients of {spread}", err=True)
         click.echo(path)

@@ -9,7 +9,7 @@ import click
 
 from fedshift.analysis import cells
 from fedshift.archive.store import archived
-from fedshift.cli._options import echo_json, echo_rows, experiments_argument, json_option
+from fedshift.cli._options import echo_json, experiments_argument, json_option
 from fedshift.common.yaml_file import read
 from fedshift.experiments.load import available, load, unknown_experiment
 from fedshift.experiments.tuning import trials, unequal
@@ -70,9 +70,15 @@ def read_request(workspace: Workspace, names: tuple[str, ...], **overrides: Any)
 @json_option
 @click.pass_obj
 def command(
-    workspace: Workspace, /, names: tuple[str, ...], retry_failed: bool, retrain_changed: bool, listing: str,
-    as_json: bool, **overrides: Any,
-) -> None:  # fmt: skip
+    workspace: Workspace,
+    /,
+    names: tuple[str, ...],
+    retry_failed: bool,
+    retrain_changed: bool,
+    listing: str,
+    as_json: bool,
+    **overrides: Any,
+) -> None:
     """Show the runs of experiments (default: those of params.yaml), what is left to do and what it costs.
     Writes the plan below results/plan/.
     """
@@ -140,12 +146,17 @@ def _show(workspace: Workspace, path: Path, request: Request, as_json: bool) -> 
     if as_json:
         echo_json({"plan": str(path), "device": request.device, "experiments": facts, "notes": notes})
         return
-    rows = [["experiment", "runs", "done", "packs", "images", "hours", "disk"]]
+    width = max(len(name) for name, _ in shown)
+    click.echo(
+        f"{'experiment':{width}} {'runs':>6} {'done':>6} {'packs':>6} {'images':>9} {'hours':>9} {'disk':>9}"
+    )
     for row in facts:
         images, disk = f"{row['images'] / 1e6:.1f} M", f"{row['disk_mb'] / 1e3:.1f} GB"
         hours = f"{'~' if row['guessed'] else ''}{row['hours']:.1f}"
-        rows.append([*(str(row[name]) for name in rows[0][:4]), images, hours, disk])
-    echo_rows(rows)
+        click.echo(
+            f"{row['experiment']:{width}} {row['runs']:6} {row['done']:6} {row['packs']:6} {images:>9} "
+            f"{hours:>9} {disk:>9}"
+        )
     click.echo(
         f"Packs, images, hours and disk (one {request.device} worker) are of what is still to do. "
         f"Plan: {path}"
@@ -174,6 +185,16 @@ def _notes(
             f"their checkpoints: the next attempt goes on. The longest: {longest.minutes / 60:.0f} hours, "
             f"{longest.directory}"
         )
+    import torch
+
+    from fedshift.federation.precision import has_bf16
+
+    bf16 = sum(specs[run.digest].local.precision == "bf16" for run in left)
+    if bf16 and not has_bf16(torch.device(request.device)):
+        yield (
+            f"{bf16} runs are in bf16, for which this CPU has no instructions: they take longer than in "
+            "fp32 (docs/reproducibility.md, Precision)."
+        )
     for name in request.experiments:
         values = [{"method": use.label, **json.loads(use.axes)} for use in planfile.cells(path, name)]
         yield from cells.warnings(load(workspace, name), values)
@@ -183,15 +204,17 @@ def _guesses(workspace: Workspace, spec: RunSpec, device: str) -> list[str]:
     """The basis of a run's estimate, where it was not measured or counted; the table marks it with `~`."""
     from fedshift.planning.costs import counts, speed
 
-    guesses, data, estimate = [], spec.data, speed(workspace, spec, device)
+    guesses, estimate = [], speed(workspace, spec, device)
     if not estimate.measured:
+        network = f"{spec.model.name} at {spec.data.input_px} px in {spec.local.precision}"
         guesses.append(
-            f"~ Not measured on {device}, estimated: {spec.model.name} at {data.input_px} px in "
-            f"{spec.local.precision} (from {estimate.source}). Add a line to {COSTS}."
+            f"~ Not measured on {device}, estimated: {network} (from {estimate.source}). "
+            f"Add a line to {COSTS}."
         )
-    if not counts(workspace, data.dataset, data.release).source:
+    name, release = spec.data.dataset, spec.data.release
+    if not counts(workspace, name, release).source:
         guesses.append(
-            f"~ Nobody has counted the images of {data.dataset} {data.release}, a guess. "
-            f"Run: fedshift fetch {data.dataset} --release {data.release}"
+            f"~ Nobody has counted the images of {name} {release}, a guess. "
+            f"Run: fedshift fetch {name} --release {release}"
         )
     return guesses

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import click
 
-from fedshift.cli._options import plan_option, required, unchanged
+from fedshift.cli._options import complete, plan_option, registered, required, unchanged
 from fedshift.common.errors import unknown
 from fedshift.data.plots import plot_domains
-from fedshift.data.prepare import load_prepared, prepare
+from fedshift.data.prepare import load_index, map_pixels, prepare
 from fedshift.planning import planfile
 from fedshift.spec import closed
 from fedshift.spec.settings import Prepare, Source
@@ -15,7 +15,7 @@ from fedshift.storage.workspace import Workspace
 
 
 @click.command
-@click.argument("name", metavar="DATASET[/RECIPE]")
+@click.argument("name", metavar="DATASET[/RECIPE]", shell_complete=complete(registered("datasets")))
 @plan_option
 @click.option("--release", default="original", show_default=True)
 @click.option("--px", default=32, show_default=True, help="Side of the squares, in pixels.")
@@ -33,13 +33,15 @@ def command(
         name, release, px = _planned(workspace, name, plan)
     folder = prepare(workspace, name, release, closed(Prepare, {"px": px}, "--px"), jobs)
     if not (picture := folder.with_suffix(".png")).exists():
-        prepared = load_prepared(folder)
-        plot_domains(prepared.pixels, prepared.index, picture)
+        plot_domains(map_pixels(folder), load_index(folder), picture)
     click.echo(folder)
 
 
 def _planned(workspace: Workspace, name: str, plan: Path | None) -> tuple[str, str, int]:
-    """Data set, release and pixels of the plan's images of this name."""
+    """Data set, release and pixels of the plan's images of this name.
+
+    Raises FedshiftError if the code has changed since it was planned.
+    """
     path = required(plan, "the data set's name alone")
     known = {images.prepared.removeprefix("data/prepared/"): images for images in planfile.load(path).images}
     if name not in known:

@@ -53,12 +53,17 @@ def command(workspace: Workspace, run: str, device: str, threads: int | None) ->
 
 
 def found(workspace: Workspace, run: str) -> Archived:
-    """The newest archived run whose id begins with `run`. Raises FedshiftError for none or several."""
-    named = [path for path in workspace.archive.rglob("*.zip") if path.name.startswith(run)]
+    """The newest archived run whose id begins with `run`.
+
+    Raises FedshiftError if there is none, or if there are several.
+    """
+    files = sorted(workspace.archive.rglob("*.zip"))
+    named = [path for path in files if path.name.startswith(run)]
     if len({path.name.partition("-")[0] for path in named}) > 1:
         what = f"'{run}' begins the ids of {len(named)} archived runs"
         raise FedshiftError(workspace.archive, what, "Give more of it: fedshift archive --list.")
     if not named:
-        what = f"no archived run is called '{run}'"
-        raise FedshiftError(workspace.archive, what, "See: fedshift archive --list.")
+        raise FedshiftError(
+            workspace.archive, f"no archived run is called '{run}'", "See: fedshift archive --list."
+        )
     return max(map(read, named), key=lambda one: one.index.finished)

@@ -68,7 +68,10 @@ def _hints(workspace: Workspace, name: str) -> Iterator[str]:
 
 
 def present(workspace: Workspace, names: Sequence[str]) -> list[Collected]:
-    """The experiments that have results; the others are printed. Raises NothingFinished if none has."""
+    """The experiments among `names` that have results; the others are printed.
+
+    Raises NothingFinished if none has.
+    """
     found, errors = [], []
     for name in names:
         try:

@@ -1,6 +1,5 @@
 """`fedshift run`: one experiment from images to tables and figures, by Snakemake."""
 
-import argparse
 import os
 import signal
 import subprocess
@@ -11,6 +10,9 @@ from types import FrameType
 
 import click
 
+from fedshift.cli._options import complete, experiments
+from fedshift.common.errors import FedshiftError
+from fedshift.common.registry import names
 from fedshift.storage.workspace import Workspace
 
 profile_option = click.option(
@@ -28,36 +30,54 @@ snakemake_arguments = click.argument(
 @click.command(
     epilog="Examples: fedshift run demo; fedshift run hfedf/table2 --profile slurm; fedshift run demo -n"
 )
-@click.argument("name", metavar="EXPERIMENT")
+@click.argument("name", metavar="EXPERIMENT", shell_complete=complete(experiments))
 @profile_option
 @click.option("-n", "--dry-run", is_flag=True, help="Show what would run, and start nothing.")
 @click.option("-j", "--cores", type=click.IntRange(min=1), help="CPU cores to use.  [default: the profile's]")
 @snakemake_arguments
 @click.pass_obj
 def command(
-    workspace: Workspace, name: str, profile: str, dry_run: bool, cores: int | None, options: tuple[str, ...],
-) -> None:  # fmt: skip
+    workspace: Workspace,
+    name: str,
+    profile: str,
+    dry_run: bool,
+    cores: int | None,
+    options: tuple[str, ...],
+) -> None:
     """Run EXPERIMENT: train its runs and build its tables, figures and report. Finished work is skipped.
 
     Arguments after `--` are passed to Snakemake: options, or targets such as
     `fedshift run demo -- results/tables/demo/table.csv`. To train one method, see `fedshift train`.
     """
-    from fedshift.cli.plan import read_request
-
-    read_request(workspace, (name,))  # raises an error for an unknown experiment
+    _known(workspace, name)
     os.chdir(workspace.root)
     own = [*(["--dry-run"] if dry_run else []), *([f"--cores={cores}"] if cores else [])]
     words = snakemake(name, profile, [*own, *options])
     os.execv(words[0], words)  # in its place: Ctrl-C and the exit status are Snakemake's own
 
 
+def _known(workspace: Workspace, name: str) -> None:
+    """Reject an unknown experiment with the nearest names. For a method, show how to train it."""
+    from fedshift.cli.plan import read_request
+
+    try:
+        read_request(workspace, (name,))
+    except FedshiftError as error:
+        if name in names("methods"):
+            cure = f"To train it: fedshift train {name} --data digits"
+            raise FedshiftError(error.where, f"'{name}' is a method, not an experiment", cure) from None
+        raise
+
+
 def snakemake(experiment: str, profile: str, options: Sequence[str]) -> list[str]:
     """The Snakemake command for all results of an experiment; `options`: more arguments for Snakemake."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--config", "-C", nargs="*", action="extend", default=[])  # Snakemake uses the last
-    given, others = parser.parse_known_args(options)
-    config = ["--config", f"experiments=[{experiment}]", *given.config]
-    return [sys.executable, "-m", "snakemake", *config, "--profile", profile, *others]
+    config, words = f"experiments=[{experiment}]", [part for word in options for part in _apart(word)]
+    if flags := [place for place, word in enumerate(words) if word in ("--config", "-C")]:
+        words.insert(flags[-1] + 1, config)  # Snakemake uses the last one only
+        words = ["--profile", profile, *words]
+    else:
+        words = ["--config", config, "--profile", profile, *words]
+    return [sys.executable, "-m", "snakemake", *words]
 
 
 def to_its_end(words: Sequence[str], root: Path) -> int:
@@ -86,3 +106,11 @@ def to_its_end(words: Sequence[str], root: Path) -> int:
     finally:
         for one, handler in before.items():
             signal.signal(one, handler)
+
+
+def _apart(word: str) -> list[str]:
+    """`--config=pack=2` and `-Cpack=2` as two words; any other word unchanged."""
+    for flag, joined in (("--config", "--config="), ("-C", "-C")):
+        if word.startswith(joined) and word != flag:
+            return [flag, word.removeprefix(joined)]
+    return [word]

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from fedshift.archive.store import archived
-from fedshift.cli._options import echo_json, echo_rows, experiments_argument, json_option
+from fedshift.cli._options import echo_json, experiments_argument, json_option
 from fedshift.cli.plan import read_request
 from fedshift.planning import planfile
 from fedshift.planning.cluster import troubles
@@ -37,9 +37,11 @@ def command(workspace: Workspace, names: tuple[str, ...], every: bool, as_json: 
     if as_json:
         echo_json(rows)
         return
-    columns = [*State, "archived"]
-    counts = [[row["experiment"], len(row["runs"]), *(row[name] for name in columns)] for row in rows]
-    echo_rows([["experiment", "runs", *columns], *counts])
+    width, columns = max(map(len, request.experiments)), [*State, "archived"]
+    click.echo(f"{'experiment':{width}} {'runs':>6} " + " ".join(f"{name:>11}" for name in columns))
+    for row in rows:
+        numbers = " ".join(f"{row[name]:11}" for name in columns)
+        click.echo(f"{row['experiment']:{width}} {len(row['runs']):6} {numbers}")
     described = {run["directory"]: run for row in rows for run in row["runs"]}
     planned = [(run, described[run.directory]) for run in planfile.runs(path)]
     todo = [run for run, now in planned if now["state"] != State.FINISHED]
@@ -68,8 +70,10 @@ def _row(workspace: Workspace, path: Path, name: str) -> dict[str, Any]:
 
 
 def describe(workspace: Workspace, run: Run) -> tuple[State, str]:
-    """The state of a run; and the process that trains it, the reason of its failure, or that its method has
-    changed since.
+    """The state of a run, with details.
+
+    These are the process that trains it, the reason of a failure, and whether its method has changed since it
+    was finished.
     """
     directory = workspace.run_at(run.directory)
     state = directory.state()

@@ -47,9 +47,13 @@ PATIENCE = 120.0  # seconds to wait for a store when there is nothing else to wa
 )
 @click.pass_obj
 def command(
-    workspace: Workspace, names: tuple[str, ...], follow: bool, plan: Path | None, beside: int | None, every:
-    float,
-) -> None:  # fmt: skip
+    workspace: Workspace,
+    names: tuple[str, ...],
+    follow: bool,
+    plan: Path | None,
+    beside: int | None,
+    every: float,
+) -> None:
     """Publish runs of experiments (default: those of params.yaml) in MLflow: metrics, parameters, tags.
 
     The store is MLFLOW_TRACKING_URI, or mlflow.db in the project folder. Repeating the command is safe: each
@@ -105,7 +109,10 @@ def _metrics(workspace: Workspace, uses: list[planfile.Cell]) -> tuple[str, ...]
 
 
 def _work(follower: Follower, follow: bool, beside: int | None, every: float) -> None:
-    """Publish until no run is being written; a store without an answer then has two tries, or PATIENCE."""
+    """Publish until no run is being written, with a progress bar; print errors as they come.
+
+    A store that does not respond by then has PATIENCE, or two more tries.
+    """
 
     def waits() -> bool:
         """Whether more results may come.

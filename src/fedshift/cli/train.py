@@ -6,23 +6,33 @@ from typing import Any
 
 import click
 
-from fedshift.cli._options import device_option, parsed, threads_option
+from fedshift.cli._options import complete, device_option, experiments, parsed, registered, threads_option
+from fedshift.common.errors import FedshiftError
+from fedshift.common.registry import get, names
 from fedshift.storage.workspace import Workspace
 
 STOPPED = 130  # as a shell reports Ctrl-C
 
 
+def _domains(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
+    """The domains of the data set in `--data`."""
+    dataset = str(context.params.get("data") or "").partition(":")[0]
+    known: tuple[str, ...] = get("datasets", dataset).domains if dataset in names("datasets") else ()
+    return [name for name in known if name.startswith(begun)]
+
+
 @click.command(
     epilog="Example: fedshift train fedavg --data digits --target ink --rounds 3 --set local.lr=0.1"
 )
-@click.argument("method", metavar="METHOD")
+@click.argument("method", metavar="METHOD", shell_complete=complete(registered("methods")))
 @click.option(
     "--data",
     required=True,
     metavar="DATASET[:RELEASE]",
+    shell_complete=complete(registered("datasets")),
     help="Data set: digits, pacs:hfedf, folder:PATH.",
 )
-@click.option("--target", metavar="DOMAIN", help="Held-out domain.  [default: none]")
+@click.option("--target", metavar="DOMAIN", shell_complete=_domains, help="Held-out domain.  [default: none]")
 @click.option("--seed", type=click.IntRange(min=0), help="Random seed.  [default: 0]")
 @click.option("--rounds", type=click.IntRange(min=0), help="Communication rounds.  [default: the protocol's]")
 @click.option("--protocol", metavar="NAME", help="A file below reference/protocols.  [default: unified]")
@@ -52,6 +62,9 @@ def command(
     from fedshift.experiments.protocols import protocol
     from fedshift.training.pack import interruptible
 
+    if method not in names("methods") and method in experiments(workspace):
+        what, cure = f"'{method}' is an experiment, not a method", f"To run it: fedshift run {method}"
+        raise FedshiftError("fedshift train", what, cure)
     asked = {key: value for key, value in options.items() if value is not None}
     if not sys.stderr.isatty():  # a line per round instead of the bar
         logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)

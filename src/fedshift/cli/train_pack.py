@@ -53,9 +53,15 @@ PROGRAM = [sys.executable, "-m", "fedshift", "--root"]
 @click.pass_obj
 @interruptible(log.warning)
 def command(
-    workspace: Workspace, digests: tuple[str, ...], path: Path, pack: str | None, parallel: int, threads: int,
-    device: str, checkpoint_seconds: float,
-) -> None:  # fmt: skip
+    workspace: Workspace,
+    digests: tuple[str, ...],
+    path: Path,
+    pack: str | None,
+    parallel: int,
+    threads: int,
+    device: str,
+    checkpoint_seconds: float,
+) -> None:
     """Train planned runs: those of --pack, or the given run ids (prefixes are enough).
 
     Finished runs are skipped, interrupted ones resume from their checkpoint, and a failure does not stop the
@@ -109,7 +115,10 @@ def command(
 
 
 def _divide(workspace: Workspace, path: Path, runs: list[Run]) -> None:
-    """Make missing partitions in another process, as its memory does not count; exit with 1 on errors."""
+    """Make the partitions that are missing, in a separate process, so that its time and memory do not count.
+
+    Exits with 1, without training, if one cannot be made.
+    """
     lacking = [run for run in runs if not (workspace.root / run.partition).is_file()]
     if lacking:
         from fedshift.cli.partition import named

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from fedshift.cli._options import complete, registered
 from fedshift.data import verify
 from fedshift.storage.workspace import Workspace
 
@@ -13,7 +14,7 @@ SHOWN = 5
 
 
 @click.command("verify")
-@click.argument("name")
+@click.argument("name", shell_complete=complete(registered("datasets")))
 @click.option("--release", default="original", show_default=True)
 @click.option("--write-manifest", is_flag=True, help="Accept the tree as it is: write its manifest first.")
 @click.pass_obj

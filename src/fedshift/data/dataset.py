@@ -20,11 +20,13 @@ INDEX_TYPES = {
 }  # fmt: skip
 
 
-class Archive(NamedTuple):
+@dataclass(frozen=True)
+class Archive:
     """A zip or tar file at a public address, untested; `stated`: the source of the address."""
 
     url: str
     stated: str
+    sha256: str | None = None
 
 
 @dataclass(frozen=True)
@@ -35,8 +37,9 @@ class Release:
       files (then `fetch` writes one from the user's tree)
     - archives: files to download
     - by_hand: addresses that a person must open, with the source that states each
-    - lists: a file below reference/lists, path -> official split, that names all files of the release
-    - listed_only: other files of the tree do not belong to the release
+    - lists: a file below reference/lists, path -> official split
+    - listed_only: no other file belongs to the release
+    - complete: the list names all files of the release
     - counts: published images per domain
     """
 
@@ -48,6 +51,7 @@ class Release:
     by_hand: tuple[str, ...] = ()
     lists: str | None = None
     listed_only: bool = False
+    complete: bool = False
     counts: Mapping[str, int] | None = None
 
 

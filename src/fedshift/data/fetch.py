@@ -19,7 +19,7 @@ from fedshift.common.download import download
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import write_bytes
 from fedshift.common.registry import get
-from fedshift.data.archive import unpack
+from fedshift.data.archive import is_archive, unpack
 from fedshift.data.dataset import Dataset, renamed
 from fedshift.data.lists import WORDS, gather, lists_file, own_lists, read_lists, write_table
 from fedshift.data.tree import ImageTree, LeftOut, below, left_out
@@ -240,10 +240,14 @@ def _download(dataset: Dataset, raw: Path, say: Say, skip_broken: bool) -> None:
             continue
         say(f"untested address: {archive.url}\n  (stated by {archive.stated})")
         try:
-            download(archive.url, file)
+            download(archive.url, file, archive.sha256 or "")
         except FedshiftError as error:
             cure = f"{error.cure} Or by hand:\n  {by_hand}"
             raise FedshiftError(error.where, error.what, cure, retry=error.retry) from None
+        if not is_archive(file):
+            file.unlink()
+            cure = f"Run the same command again, or by hand:\n  {by_hand}"
+            raise FedshiftError(archive.url, "sent no zip or tar archive", cure, retry=True)
     cure = f"Remove {loaded} to download it again. Or by hand:\n  {by_hand}"
     with _unpacked(archives, raw) as folder, _naming(loaded, cure):
         dataset.root(folder).rename(raw)

@@ -40,7 +40,9 @@ def _read(path: Path, time: int) -> dict[str, str]:
 
 
 def read_table(path: Path, columns: dict[str, str], cure: str) -> list[tuple[Any, ...]]:
-    """Rows of a compressed CSV file; `columns`: name -> dtype. Raises FedshiftError if it is not whole."""
+    """Rows of a compressed CSV file with `columns` (name: dtype). Raises FedshiftError for a missing or
+    damaged file.
+    """
     if not path.exists():
         raise FedshiftError(path, "no such list of files", cure)
     try:

@@ -50,16 +50,6 @@ def partition(workspace: Workspace, spec: Division) -> Path:
     return path
 
 
-def read_partition(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """The table of a partition's file, and its facts: its settings and the following.
-
-    - `hash`: SHA-256 of its columns, compared with the columns
-    - `twins`: number of images of other domains that are byte-identical to tested images of a held-out one;
-      with `groups: together` no client has these
-    """
-    return read_columns(path, CURE)
-
-
 def load_partition(path: Path, index: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     """The partition's table and the SHA-256 of its columns.
 
@@ -68,11 +58,27 @@ def load_partition(path: Path, index: pd.DataFrame) -> tuple[pd.DataFrame, str]:
 
     Raises Damaged if the columns do not match their hash or were made for another index.
     """
-    table, facts = read_partition(path)
+    table, facts = read_columns(path, CURE)
     same = ["sample", "domain", "class", "label"]
     if not table[same].equals(index[same]):
         raise Damaged(path, "was made for other data", f"Delete it. {CURE}")
     return table, str(facts["hash"])
+
+
+def noted(path: Path) -> dict[str, Any]:
+    """The facts in a partition's file, in addition to its settings.
+
+    - `hash`: SHA-256 of its columns, compared with the columns
+    - `twins`: number of images of other domains that are byte-identical to tested images of a held-out one;
+      with `groups: together` no client has these
+    """
+    return read_columns(path, CURE)[1]
+
+
+def sizes(path: Path) -> pd.Series[int]:
+    """Number of training images of every client, in the order of their numbers."""
+    table = read_columns(path, CURE)[0]
+    return table.loc[table["split"] == "train", "client"].value_counts().sort_index()
 
 
 def divide(index: pd.DataFrame, spec: Division) -> pd.DataFrame:

@@ -4,13 +4,18 @@ Resizing gives exact squares, without the aspect ratio, by Pillow's bilinear fil
 it shrinks. No shortcut is taken (no reducing gap, no JPEG draft mode), so the pixels only depend on the file
 and on Pillow. EXIF rotation is applied, and grey and palette images become RGB. Transparent images get a
 white background, or black if nothing could be seen on white.
+
+Unfinished work is in a hidden folder next to the final one. Every few seconds the number of images on disk is
+noted, so that a killed `prepare` resumes from there.
 """
 
 import functools
 import logging
+import os
 import shutil
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,17 +27,18 @@ from PIL import Image
 from tqdm import tqdm
 
 from fedshift.common.errors import Damaged, FedshiftError
-from fedshift.common.files import built_once, cure_of, read_json, sha256, sha256_file, write_json
+from fedshift.common.files import built_once, cure_of, read_json, read_whole, sha256, sha256_file, write_json
 from fedshift.common.parquet import read_columns, write_columns
 from fedshift.common.processes import spread, usable_cores
 from fedshift.common.registry import get, module
 from fedshift.data.dataset import Dataset
 from fedshift.data.verify import manifest, verified
 from fedshift.identity import fingerprint
-from fedshift.spec.settings import Prepare, Source
+from fedshift.spec.settings import Prepare, Source, short
 from fedshift.storage.workspace import Workspace
 
 log = logging.getLogger(__name__)
+SAVE_SECONDS = 2.0
 CHUNK = 64
 IMAGES_PER_PROCESS = 1000  # a process takes half a second to start
 
@@ -50,7 +56,8 @@ def prepare(
     once (`load_prepared` checks its hashes before training). `jobs`: processes, default the cores that this
     process may use. Concurrent calls for the same folder wait for the first.
 
-    Raises FedshiftError that names every image that cannot be read, and for a full disk.
+    Raises FedshiftError that names every image that cannot be read; nothing is left behind then. After a full
+    disk or a kill, decoded images stay, and the next call resumes from them.
     """
     options = options or Prepare()
     folder = workspace.prepared(Source(dataset=name, release=release, prepare=options).prepared_name)
@@ -83,7 +90,8 @@ class Prepared:
 
 
 def load_prepared(folder: Path) -> Prepared:
-    """The images of a folder that `prepare` made. A process hashes them once while size and time stay.
+    """The images of a folder that `prepare` made; pixels are hashed once per process while size and time
+    stay.
 
     Raises Damaged if they or the index do not match prepared.json.
     """
@@ -99,8 +107,14 @@ def load_prepared(folder: Path) -> Prepared:
     state = images.stat() if images.is_file() else None
     if state is None or _hash_once(images, state.st_size, state.st_mtime_ns) != facts["images"]:
         raise Damaged(images, "does not match prepared.json", cure)
+    return Prepared(map_pixels(folder), index, facts)
+
+
+def map_pixels(folder: Path) -> NDArray[np.uint8]:
+    """The pixels of `Prepared`, without a comparison with their hash."""
     # Not "c": Linux rejects a private writable map that is larger than the machine's memory.
-    return Prepared(np.load(images, mmap_mode="r", allow_pickle=False), index, facts)
+    pixels: NDArray[np.uint8] = np.load(folder / "images.npy", mmap_mode="r", allow_pickle=False)
+    return pixels
 
 
 def load_index(folder: Path) -> pd.DataFrame:
@@ -136,14 +150,46 @@ def _hash_once(path: Path, size: int, time: int) -> str:
     return sha256_file(path)
 
 
+@dataclass(frozen=True)
+class Decoder:
+    """Writes images of a raw tree to rows of `file`, whose pixels begin at byte `offset`, chunk by chunk."""
+
+    dataset: Dataset
+    raw: Path
+    px: int
+    file: Path
+    offset: int = 0
+
+    def __call__(self, task: tuple[int, Sequence[str]]) -> list[str]:
+        """Decode and write images; returns a line for each unreadable one. Raises OSError on a full disk.
+
+        task: (first row, paths)
+        """
+        (first, paths), px = task, self.px
+        pixels = np.zeros((len(paths), px, px, 3), dtype=np.uint8)
+        broken = []
+        for row, path in enumerate(paths):
+            try:
+                image = self.dataset.image(self.raw, path)
+            except Exception as error:  # a decoder may raise anything when a file is damaged
+                broken.append(f"{path}: {error}")
+            else:
+                resized = image.resize((px, px), Image.Resampling.BILINEAR, reducing_gap=None)
+                pixels[row] = np.asarray(resized)
+        with open(self.file, "r+b") as file:
+            file.seek(self.offset + first * px * px * 3)
+            file.write(pixels.data)
+        return broken
+
+
 def _write(part: Path, dataset: Dataset, raw: Path, facts: dict[str, Any], jobs: int | None) -> None:
     """Decode all images of a data set into an unfinished folder, with their index and facts."""
     index = dataset.index(raw)
     index.insert(0, "sample", np.arange(len(index), dtype=np.int32))
     facts |= {"version": dataset.version, "pillow": PIL.__version__, "code": _code(dataset.name)}
-    images = part / "images.npy"
+    images, work, paths = part / "images.npy", short(facts), list(index["path"])
     try:
-        broken = _decode(images, dataset, raw, list(index["path"]), facts["prepare"]["px"], jobs)
+        broken = _decode(part, work, Decoder(dataset, raw, facts["prepare"]["px"], images), paths, jobs)
     except OSError as error:
         cure = cure_of(error) or "Free space, then run it again."
         raise FedshiftError(images, f"cannot be written: {error}", cure, retry=True) from error
@@ -155,47 +201,40 @@ def _write(part: Path, dataset: Dataset, raw: Path, facts: dict[str, Any], jobs:
     domains, classes = dataset.domains_and_classes(raw)
     hashes = {"images": sha256_file(images), "index": write_columns(part / "index.parquet", index, {})}
     write_json(part / "prepared.json", {**facts, **hashes, "domains": domains, "classes": classes})
+    (part / "progress.json").unlink()
 
 
-def _decode(
-    images: Path, dataset: Dataset, raw: Path, paths: list[str], px: int, jobs: int | None
-) -> list[str]:
-    """Decode all images into a file in NumPy's format; returns a line for each unreadable one."""
-    needed, free = len(paths) * px * px * 3, shutil.disk_usage(images.parent).free
-    if free < needed:
-        what = f"needs {needed / 1e9:.1f} GB, {free / 1e9:.1f} GB are free"
-        raise FedshiftError(images, what, "Free space, then run it again.", retry=True)
-    offset = np.lib.format.open_memmap(images, "w+", np.uint8, (len(paths), px, px, 3)).offset
-    decode = functools.partial(_decode_chunk, images, offset, dataset, raw, px)
-    tasks = [(first, paths[first : first + CHUNK]) for first in range(0, len(paths), CHUNK)]
-    bar = tqdm(total=len(paths), unit=" images", desc=f"prepare {dataset.name}", disable=None)
-    broken: list[str] = []
-    with bar, spread(len(paths) // IMAGES_PER_PROCESS, jobs or usable_cores()) as each:
-        for (_, chunk), failed in zip(tasks, each(decode, tasks), strict=True):
-            broken += failed
-            bar.update(len(chunk))
-    return broken
+def _decode(part: Path, work: str, decoder: Decoder, paths: list[str], jobs: int | None) -> list[str]:
+    """Decode the images that are not yet in the unfinished folder; returns a line for each unreadable one.
 
-
-def _decode_chunk(
-    images: Path, offset: int, dataset: Dataset, raw: Path, px: int, task: tuple[int, Sequence[str]]
-) -> list[str]:
-    """Decode the paths of `task` (first row, paths) into a file whose pixels begin at byte `offset`.
-
-    Returns a line for each unreadable one. Raises OSError on a full disk, which writing to a memory map would
-    not do.
+    progress.json contains the number of images of `work` on disk. If it is of other work, decoding starts
+    from scratch.
     """
-    first, paths = task
-    pixels, broken = np.zeros((len(paths), px, px, 3), dtype=np.uint8), []
-    for row, path in enumerate(paths):
-        try:
-            image = dataset.image(raw, path)
-        except Exception as error:  # a decoder may raise anything when a file is damaged
-            broken.append(f"{path}: {error}")
-        else:
-            resized = image.resize((px, px), Image.Resampling.BILINEAR, reducing_gap=None)
-            pixels[row] = np.asarray(resized)
-    with open(images, "r+b") as file:
-        file.seek(offset + first * px * px * 3)
-        file.write(pixels.data)
+    images, progress, px = decoder.file, part / "progress.json", decoder.px
+    row, broken, saved = px * px * 3, list[str](), time.monotonic()
+    noted = read_whole(progress) or {}
+    done: int = noted["done"] if noted.get("work") == work else 0
+    tasks = [(first, paths[first : first + CHUNK]) for first in range(done, len(paths), CHUNK)]
+    title = f"prepare {decoder.dataset.name}"
+    bar = tqdm(total=len(paths), initial=done, unit=" images", desc=title, disable=None)
+    with bar, open(images, "r+b" if done else "wb") as file:
+        shape = (len(paths), px, px, 3)
+        np.lib.format.write_array_header_1_0(file, {"shape": shape, "fortran_order": False, "descr": "|u1"})
+        file.flush()
+        start = file.tell()
+        needed, free = (len(paths) - done) * row, shutil.disk_usage(images.parent).free
+        if free < needed:
+            what = f"needs {needed / 1e9:.1f} GB more, {free / 1e9:.1f} GB are free"
+            raise FedshiftError(images, what, "Free space, then run it again.", retry=True)
+        file.truncate(start + len(paths) * row)
+        decoder = replace(decoder, offset=start)
+        with spread((len(paths) - done) // IMAGES_PER_PROCESS, jobs or usable_cores()) as each:
+            for (first, chunk), failed in zip(tasks, each(decoder, tasks), strict=True):
+                broken += failed
+                done = first + len(chunk)
+                bar.update(len(chunk))
+                if not broken and (done == len(paths) or time.monotonic() - saved >= SAVE_SECONDS):
+                    os.fsync(file.fileno())  # the pixels reach the disk before the number does
+                    write_json(progress, {"work": work, "done": done})
+                    saved = time.monotonic()
     return broken

@@ -72,19 +72,19 @@ class ImageTree(Dataset):
         return "/".join([*(self._name(Path(folder)) for folder in folders), file])
 
     def paths(self, raw: Path) -> list[str]:
-        return self._in_order(raw, self._look(raw)[0])
+        return self._paths(raw, self._look(raw)[0])
 
-    def _in_order(self, raw: Path, files: Iterable[str]) -> list[str]:
-        """The paths among `files` that belong to the release, in canonical order; unknown names last."""
-        domains, classes = (
-            {name: place for place, name in enumerate(names)} for names in self.domains_and_classes(raw)
-        )
+    def _paths(self, raw: Path, files: Iterable[str]) -> list[str]:
+        """The paths among `files` that belong to the release, in canonical order."""
+        domains, classes = self.domains_and_classes(raw)
+        places = [{name: place for place, name in enumerate(names)} for names in (domains, classes)]
+        listed = self._listed(raw) if self.facts(raw).listed_only else None
 
         def order(path: str) -> tuple[int, str, int, str, str]:
             domain, label, file = path.split("/", 2)
-            return domains.get(domain, len(domains)), domain, classes.get(label, len(classes)), label, file
+            place = places[0].get(domain, len(domains)), places[1].get(label, len(classes))
+            return place[0], domain, place[1], label, file
 
-        listed = self._listed(raw) if self.facts(raw).listed_only else None
         return sorted((path for path in files if listed is None or path in listed), key=order)
 
     def content(self, raw: Path, path: str) -> bytes:
@@ -100,7 +100,7 @@ class ImageTree(Dataset):
         empty or not an image. It also raises it for lists that are absent or name absent images.
         """
         files, problems = self._look(raw)
-        listed, paths = self._listed(raw), self._in_order(raw, files)
+        listed, paths = self._listed(raw), self._paths(raw, files)
         if problems := problems + self._missing(raw, files, paths, listed):
             more = [f"... and {len(problems) - SHOWN} more"] if len(problems) > SHOWN else []
             what = "\n  ".join([f"is not a tree of {self.name}:", *problems[:SHOWN], *more])
@@ -142,7 +142,9 @@ class ImageTree(Dataset):
         return [*(f"no images in {name}" for name in lacking), *absent]
 
     def _look(self, raw: Path) -> tuple[dict[str, Path], list[str]]:
-        """Images, `domain/class/[split/]file` -> path; and a line for each path that does not fit."""
+        """Images, `domain/class/[split/]file` -> path; and a line for each path that does not belong to the
+        tree.
+        """
         if not raw.is_dir():
             raise missing_tree(self, raw, raw.name)
         domains, classes = self.domains_and_classes(raw)

@@ -168,6 +168,8 @@ def count_lines(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
             listed = ", ".join(f"{label} {n:,}" for label, n in by_class.items())
         else:
             listed = f"{len(by_class)} classes of {min(by_class.values()):,} to {max(by_class.values()):,}"
+            if empty := [label for label, n in by_class.items() if not n]:
+                listed += f"; none of {', '.join(empty[:NAMED])}{', ...' * (len(empty) > NAMED)}"
         lines.append(f"  {domain}: {sum(by_class.values()):,} ({listed})")
     for kind, names in (("domains", [*counts]), ("classes", [*next(iter(counts.values()), {})])):
         if found := [name for name in names if name.casefold() in SPLITS]:
@@ -201,7 +203,7 @@ def differences(wanted: Mapping[str, Any], actual: Mapping[str, Any]) -> list[st
 def unpublished(dataset: Dataset, raw: Path, actual: Files) -> list[str]:
     """Lines on how the tree differs from published names or, without these, from counts per domain."""
     facts = dataset.facts(raw)
-    if facts.lists and not own_lists(raw).exists():
+    if facts.complete and facts.lists and not own_lists(raw).exists():
         return differences(dict.fromkeys(read_lists(REFERENCE / facts.lists)), dict.fromkeys(actual))
     counts = Counter(path.partition("/")[0] for path in actual)
     published = facts.counts or {}

@@ -108,13 +108,14 @@ class Follower:
                 self.asked = True
             except Exception as error:
                 self.client = None
-                self.problem = trouble(self.uri, error)
+                self.problem = self.problem or trouble(self.uri, error)
         return self.client
 
     def _ask(self, client: MlflowClient) -> None:
         """Read the state of these runs from the store, and delete duplicates.
 
-        A server that hung may have created a run after all; a restored experiment has its deleted runs again.
+        Duplicates exist because a server that hung may have created a run after all, and because a restored
+        experiment has its deleted runs again.
         """
         view, found = ViewType.ACTIVE_ONLY, defaultdict(list)
         for page in {followed.page for followed in self.runs}:
@@ -143,7 +144,10 @@ class Follower:
                 )
 
     def _publish(self, client: MlflowClient, followed: Followed) -> int:
-        """Send new records of a run, created if the store has none; returns the number of added rounds."""
+        """Send new records of a run; returns the number of rounds that this added.
+
+        The run and its page are created if the store does not have them.
+        """
         directory = self.workspace.run_at(followed.run.directory)
         if not directory.path.is_dir():
             return 0
@@ -170,7 +174,9 @@ class Follower:
 
     def _code(self, followed: Followed) -> str:
         """The fingerprint of the method that trained a run, or will train it; for earlier versions, of all
-        code. A run that was trained again by another method file is another run in the store.
+        code.
+
+        A run that was trained again by another method file is another run in the store.
         """
         summary = self.workspace.run_at(followed.run.directory).summary() or {}
         return str(summary.get("method_code", summary.get("code", followed.run.code)))

@@ -43,6 +43,7 @@ class OfficeHome(ImageTree):
                 "(facebookresearch/DomainBed, domainbed/scripts/download.py)",
             ),
             lists="office_home.csv.gz",
+            complete=True,
             counts=COUNTS,
         ),
         "dassl": Release(
