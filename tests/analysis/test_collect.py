@@ -130,7 +130,7 @@ SEEDS = 50
 @pytest.fixture
 def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     """Row groups that hold a few runs, so that files have many."""
-    monkeypatch.setattr(module, "RUNS_A_GROUP", 4)
+    monkeypatch.setattr(module, "ROWS_A_GROUP", 20)
 
 
 def many(project: Project, without: tuple[int, ...] = (), statistics: bool = True) -> None:

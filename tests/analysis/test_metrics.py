@@ -175,6 +175,8 @@ def test_runs_of_before_statistics_have_accuracy_and_loss(project: Project) -> N
     project.add("fedavg", {1: accuracy((0.4, 0.8), ood=0.25)}, target="a", loss=0.75)
     collected = project.collect()
     assert project.shown(collected)["mean"].tolist() == pytest.approx([25, 0.75, float("nan")], nan_ok=True)
+    said = "1 runs were trained before statistics were recorded and have no ece"
+    assert any(said in note for note in notes(collected))
 
 
 @pytest.mark.parametrize(

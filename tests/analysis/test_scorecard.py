@@ -23,12 +23,13 @@ from tests.conftest import ROOT
 Row = dict[str, Any]
 LINK = "tables/fdse/table1/table.md"
 SAID = {"said": "fdse > fedavg, ALL", "printed": 2.5, "words": "fedavg +2.0 [+1.0, +3.0], 5 seeds"}
+TEXTS = pd.read_csv(ROOT / "reference" / "claims.csv").set_index("id")["text"]
 PUBLISHED = pd.read_csv(ROOT / "reference" / "published.csv", low_memory=False)
 
 
 def claim(name: str, verdict: str = "as published", seeds: int = 5, **others: Any) -> Row:
     """A row of claims.csv."""
-    row = {"claim": name, "verdict": verdict, "seeds": seeds, "differs": ""}
+    row = {"claim": name, "verdict": verdict, "seeds": seeds, "differs": "", "text": TEXTS[name]}
     return {**row, **SAID, **others}
 
 
@@ -53,7 +54,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     claims = {
         "fdse/table1_office": [claim("FDSE-C01.3"), claim("FDSE-C01.4", "not run", seeds=0)],
         "hfedf/claims_d1": [claim("HF-C01.1", "against", 9, differs="local.precision")],
-        "hfedf/table2": [claim("HF-C01.1", "open", 3)],
+        "hfedf/table2": [claim("HF-C01.1", "open", 3), claim("HF-C01.2", text="other words")],
     }
     for experiment, own in claims.items():
         table(folder, experiment, "table.csv", none)
@@ -79,6 +80,7 @@ def test_claims_are_judged_on_the_papers_experiment(card: Scorecard) -> None:
     assert line.experiments == {"fdse/table1": {"table": LINK}}
     assert of(card.claims, "FDSE 1").counts["as published"] == 1
     assert card.claims[-1].counts == {"as published": 1, "against": 0, "open": 1, NO_RUN: 436}
+    assert card.outdated == {"hfedf/table2": ["HF-C01.2"]}
 
 
 def test_what_has_runs_is_said_in_words(card: Scorecard) -> None:

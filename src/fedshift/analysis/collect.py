@@ -40,8 +40,8 @@ from fedshift.spec import Method
 from fedshift.storage.rundir import RunDirectory, State, Summary, rounds_trained
 from fedshift.storage.workspace import TUNING, Workspace
 
-READERS = 4  # threads
-RUNS_A_GROUP = 32  # of a file of records or statistics; readers have one group in memory
+READERS = 4  # threads, each with a run
+ROWS_A_GROUP = 1 << 15  # or a run more; readers of statistics have one group in memory
 
 
 class Use(NamedTuple):
@@ -241,7 +241,10 @@ def _statistics(use: Use) -> pa.Table:
     if use.adaptation or not file.is_file():
         return STATISTICS.empty_table()
     with _damage_named(file):
-        return read_parquet(file).select(STATISTICS.names).cast(STATISTICS)
+        table = read_parquet(file)
+    if table.column_names != STATISTICS.names:  # of an earlier version: missing columns are null
+        return read_parquet(file, schema=STATISTICS)
+    return table.cast(STATISTICS)
 
 
 @contextlib.contextmanager
@@ -264,7 +267,7 @@ def write(
 ) -> None:
     """Write rows of `schema` of all runs, each after the columns of its run's row of `runs`.
 
-    Each row group has all rows of RUNS_A_GROUP runs, which are read at the same time.
+    Each row group has all rows of some runs.
 
     `runs`: one row per run.
     `read`: returns the rows of a run, given its element of `sources`.
@@ -275,9 +278,13 @@ def write(
         pq.ParquetWriter(temporary, whole, compression="zstd") as writer,
         ThreadPoolExecutor(READERS) as pool,
     ):
-        for first in range(0, len(sources), RUNS_A_GROUP):
-            tables = [*pool.map(read, sources[first : first + RUNS_A_GROUP])]
-            owners = np.repeat(np.arange(first, first + len(tables)), [*map(len, tables)])
-            columns = [*runs.take(pa.array(owners)).columns, *pa.concat_tables(tables).columns]
-            table = pa.table(columns, schema=whole).combine_chunks()
-            writer.write_table(table, row_group_size=max(len(table), 1))
+        waiting: list[pa.Table] = []
+        for first in range(0, len(sources), READERS):
+            waiting += pool.map(read, sources[first : first + READERS])
+            after = min(first + READERS, len(sources))
+            if sum(map(len, waiting)) >= ROWS_A_GROUP or after == len(sources):
+                owners = np.repeat(np.arange(after - len(waiting), after), [*map(len, waiting)])
+                columns = [*runs.take(pa.array(owners)).columns, *pa.concat_tables(waiting).columns]
+                table = pa.table(columns, schema=whole).combine_chunks()
+                writer.write_table(table, row_group_size=max(len(table), 1))
+                waiting.clear()

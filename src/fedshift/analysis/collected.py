@@ -224,7 +224,8 @@ def not_finite(path: Path, keys: list[str]) -> list[tuple[dict[str, Any], int]]:
 
     Reads the files that `write` wrote.
     """
-    table = read_parquet(path, [*keys, "round"], filters=~pc.is_finite(pc.field("value")))
+    value = pc.field("value")
+    table = read_parquet(path, [*keys, "round"], filters=~pc.is_finite(value) | value.is_null())
     first = table.to_pandas().groupby(keys, sort=False, dropna=False)["round"].min().reset_index()
     return [(row, row.pop("round")) for row in first.to_dict("records")]
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from fedshift.analysis.collected import ARCHIVE, Collected
+from fedshift.analysis.collected import ARCHIVE, Collected, whole_runs
 from fedshift.analysis.page import MARK
 from fedshift.analysis.quantities import own_splits, selected
 from fedshift.common.errors import FedshiftError
-from fedshift.common.registry import names, title
+from fedshift.common.registry import get, names, title
 from fedshift.experiments.column import DEFAULT, measured_on_clients, quantity, recorded
 from fedshift.spec import Method
 
@@ -58,7 +58,10 @@ BN = {"averaged": "averaged like weights", "local": "local to each client", "non
 
 
 def notes(collected: Collected) -> list[str]:
-    """How the numbers were read and the runs were made, then the experiment's own notes."""
+    """The notes that a reader needs to judge the tables of an experiment.
+
+    First how the numbers were read and the runs were made, then the experiment's own notes.
+    """
     finished = collected.runs[collected.runs["state"] == "finished"]
     lines = [*_of_tables(collected, finished)]
     if len(finished):
@@ -86,6 +89,15 @@ def _of_tables(collected: Collected, finished: pd.DataFrame) -> Iterator[str]:
         yield " ".join(title("metrics", name) for name in asked)
     aggregations = {aggregation for _, aggregation in quantities}
     yield from (text for name, text in AGGREGATED.items() if name in aggregations)
+    if computed := [name for name in asked if not get("metrics", name).recorded]:
+        lacking = {*runs["digest"]}
+        for starts, table in whole_runs(collected.statistics, ["digest"], ["digest"]):
+            lacking -= {*table.take(starts)["digest"].to_pylist()}
+        if lacking:
+            yield (
+                f"{len(lacking)} runs were trained before statistics were recorded and have no "
+                f"{', '.join(computed)}: delete their directories to train them again."
+            )
     if any(map(measured_on_clients, metrics)) and len(of := runs[own_splits(runs) == "val"]):
         rows = "" if len(of) == len(runs) else f" ({', '.join(of['method'].unique())})"
         yield f"id, ALL, AVG: of the clients' validation images, as the partition has no test part{rows}."

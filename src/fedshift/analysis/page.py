@@ -118,7 +118,10 @@ PLAIN = ("target", "data.dataset")  # axes whose values need no word before them
 class Entry:
     """The texts of one cell; "" where there is none.
 
-    `paper`: the published value; with the difference from it (its interval), and the verdict on that.
+    `ours`: our value.
+    `paper`: the published value.
+    `difference`: ours minus the published value, with its interval.
+    `verdict`: on the difference.
     `orientation`: the published value of another experiment.
     `best`: whether ours is the best of its column.
     """
@@ -151,8 +154,9 @@ BEST, SECOND = 1, 2
 def ranks(cells: pd.DataFrame) -> pd.Series[int]:
     """BEST, SECOND or 0 for each cell of a table, by its mean among the rows of its column.
 
-    Only means over all planned seeds, and over as many values as their neighbours', are ranked, where a
-    column has two of them. Columns of costs, of settings, or relative to another row have no ranks.
+    Only means over all planned seeds, and over as many values as their neighbours', are ranked. Means that
+    agree to nine digits share a rank. A column with fewer than two such means has no ranks. Nor have columns
+    of costs, of settings, or relative to another row, as a gain belongs to that row.
     """
     axes = list(cells.columns[1 : list(cells.columns).index("mean")])
     whole = (cells["seeds"] > 0) & (cells["seeds"] == cells["planned"]) & (cells["fewer"] == "")

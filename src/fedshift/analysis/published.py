@@ -151,7 +151,11 @@ class Published:
 def find(
     workspace: Workspace, experiment: Experiment, method: str, values: Mapping[str, Any], metric: str
 ) -> Published | None:
-    """The published `metric` of a method at the axis `values`; None where the paper has none."""
+    """The published `metric` of a method at the axis `values`; None where the paper has none.
+
+    The experiment's `published` has the template of the run_key. An average over targets has the target
+    "mean".
+    """
     printed = _printed(workspace)
     return next(filter(None, map(printed.get, keys(experiment, method, values, metric))), None)
 
@@ -309,8 +313,9 @@ class Margin(Closed):
 
 
 class Settings(Closed):
-    """reference/published.yaml, by paper; paper and protocol/partition; network in the paper; method and
-    variant.
+    """reference/published.yaml, in four parts.
+
+    They are by paper; by paper and protocol/partition; by network in the paper; and by method and variant.
     """
 
     margins: dict[str, Margin]

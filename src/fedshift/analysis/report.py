@@ -92,7 +92,8 @@ def costs(collected: Collected, by_run: dict[str, Summary]) -> pd.DataFrame:
 def partitions(workspace: Workspace, collected: Collected, by_run: dict[str, Summary]) -> dict[str, Path]:
     """Pictures of the first seed's partitions, by title: scheme, its parameters and the held-out domain.
 
-    A picture is left out if it is absent, or if a run of other code was trained on another partition.
+    Methods share partitions. A picture is left out if it is absent, or if a run of other code was trained on
+    another partition.
     """
     pictures: dict[str, Path] = {}
     runs = collected.runs.sort_values("seed", kind="stable") if "seed" in collected.keys else collected.runs
@@ -271,7 +272,10 @@ def _figure(plot: Plot) -> dict[str, Any]:
 
 
 def against_costs(collected: Collected, costs: pd.DataFrame) -> Plot:
-    """Accuracy of every method against its communication, if any, and against its seconds."""
+    """Accuracy of every method against its communication, if any, and against its seconds.
+
+    `costs`: of fedshift.analysis.report.
+    """
     metric, name = ("ood", "out-of-distribution") if costs["ood"].notna().any() else ("id", "in-distribution")
     frame = costs.rename(columns={"method": "label", metric: "y"})
     frame = frame.melt(["label", "y"], [*COSTS], "panel", "x").dropna(subset="x").replace({"panel": COSTS})

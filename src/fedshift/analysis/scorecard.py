@@ -16,7 +16,7 @@ import pandas as pd
 from fedshift.analysis import published
 from fedshift.analysis.claims.join import Joined, join
 from fedshift.analysis.claims.words import compared, sentences
-from fedshift.analysis.coverage import Number
+from fedshift.analysis.coverage import Number, numbers
 from fedshift.analysis.page import piped, template
 from fedshift.analysis.published import COPIED, judged_by
 from fedshift.analysis.verdicts import COUNTED, OUTCOMES, POINTS, WORDS, root_mean_square
@@ -34,9 +34,9 @@ Member = tuple[str, str, str, list[str]]
 
 
 class Line(NamedTuple):
-    """A table of a paper: how many numbers or comparisons it has, in all and with each word.
+    """A table of a paper: how many numbers or comparisons it has, and how many of them have each word.
 
-    `experiments`: those that reproduce the table, each with its links (label -> path).
+    It also has the experiments that reproduce the table, each with its links (label -> path).
     """
 
     of: str
@@ -51,7 +51,10 @@ class Line(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """The result of runs on a published table, a comparison or a sentence; link: to our table."""
+    """The result of runs on a published table, a comparison or a sentence.
+
+    `link`: to the table with the result.
+    """
 
     of: str
     what: str
@@ -62,15 +65,21 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True)
 class Scorecard:
-    """The lines of the scorecard: measured numbers, counted ones (parameters, bytes) and comparisons.
+    """The lines of the scorecard; the last one of each list is the sum.
 
-    The last line of each list is the sum. `findings` are the results of everything that has runs.
+    `numbers`: measured numbers.
+    `counted`: counted ones (layers, parameters, bytes).
+    `claims`: comparisons.
+    `findings`: the results of everything that has runs.
+    `outdated`: experiment -> comparisons in its files whose text has changed in the reference. They are not
+        counted.
     """
 
     numbers: list[Line]
     counted: list[Line]
     claims: list[Line]
     findings: list[Finding]
+    outdated: dict[str, list[str]]
 
     @property
     def opening(self) -> str:
@@ -107,32 +116,37 @@ class Scorecard:
         return sums
 
 
-def write(workspace: Workspace, every: Sequence[Number]) -> Path:
+def write(workspace: Workspace, known: list[Number] | None = None) -> Path:
     """Write results/scorecard.html and .md from the tables that exist; return the first.
 
-    `every`: fedshift.analysis.coverage.numbers.
+    `known`: as in `scorecard`.
     """
     path = workspace.scorecard
-    card = scorecard(workspace, workspace.results / "tables", workspace.results, FILES, every)
+    card = scorecard(workspace, workspace.results / "tables", workspace.results, FILES, known)
     write_text(path, template("scorecard.html.j2").render(card=card))
     write_text(path.with_suffix(".md"), f"# Scorecard\n\n{markdown(card)}")
     return path
 
 
 def scorecard(
-    workspace: Workspace, tables: Path, page: Path, files: Mapping[str, str], every: Sequence[Number]
+    workspace: Workspace,
+    tables: Path,
+    page: Path,
+    files: Mapping[str, str],
+    known: list[Number] | None = None,
 ) -> Scorecard:
     """The scorecard of the files that experiments have written below the folder `tables`.
 
     `page`: the folder that links start from.
     `files`: label -> path below it, with {} for the experiment. Only files that exist are linked.
-    `every`: fedshift.analysis.coverage.numbers.
+    `known`: fedshift.analysis.coverage.numbers, if already computed.
     """
 
     def links(experiment: str) -> dict[str, str]:
         paths = {label: path.format(experiment) for label, path in files.items()}
         return {label: path for label, path in paths.items() if (page / path).is_file()}
 
+    every = known or numbers(workspace)
     joined = join(workspace, every)
     names = sorted(path.parent.relative_to(tables).as_posix() for path in tables.rglob("table.csv"))
     cells: dict[str, pd.DataFrame] = {}  # experiment -> the cells with a verdict
@@ -142,14 +156,13 @@ def scorecard(
             frame = pd.read_csv(path, dtype={"verdict": str, "uid": str, "rule": str, "target": str})
             if "verdict" in frame and frame["verdict"].notna().any():
                 cells[name] = frame[frame["verdict"].notna()]
-    judged = _judged(tables, names)
+    members = _numbers(workspace, every, cells)
+    judged, outdated = _judged(tables, names, {one.claim: one.text for one in joined})
     words = dict.fromkeys((one.claim for one in joined), NO_RUN)
-    for claim in words.keys() & judged.keys():
-        rows = judged[claim]  # a claim on another experiment than the paper's has no run to compare
+    for claim, rows in judged.items():  # a claim on another experiment than the paper's has no run to compare
         if rows["differs"].isna().all() and rows["verdict"].iloc[0] != OUTCOMES[-1]:
             words[claim] = str(rows["verdict"].iloc[0])
     claims = [(one.paper, one.item, words[one.claim], [name for name, _ in one.places]) for one in joined]
-    members = _numbers(workspace, every, cells)
     findings = [*_of_tables(cells, links), *_of_claims(workspace, judged, words, joined, links)]
     papers = list(dict.fromkeys(one.paper for one in joined))
     return Scorecard(
@@ -157,6 +170,7 @@ def scorecard(
         _lines(members[True], NUMBERS, links),
         _lines(claims, CLAIMED, links),
         sorted(findings, key=lambda one: (papers.index(one.of.split(" ")[0]), _place(one.of), one.what)),
+        outdated,
     )
 
 
@@ -177,23 +191,30 @@ def _numbers(
     return members
 
 
-def _judged(tables: Path, names: Sequence[str]) -> dict[str, pd.DataFrame]:
-    """Comparison -> its rows of claims.csv.
+def _judged(
+    tables: Path, names: Sequence[str], known: Mapping[str, str]
+) -> tuple[dict[str, pd.DataFrame], dict[str, list[str]]]:
+    """Comparison -> its rows of claims.csv; and experiment -> its outdated comparisons.
 
-    Of several experiments, those with the paper's own settings are preferred, then those with most seeds.
+    Of several experiments, those with the paper's own settings are preferred, then those with most seeds. A
+    comparison is outdated if its text differs from `known`, the texts of the reference.
     """
 
     def rank(rows: pd.DataFrame) -> tuple[bool, int]:
         return bool(rows["differs"].isna().all()), int(rows["seeds"].max())
 
     judged: dict[str, pd.DataFrame] = {}
+    outdated: dict[str, list[str]] = {}
     for name in names:
         path = tables / name / "claims.csv"
         frame = pd.read_csv(path).assign(experiment=name) if path.is_file() else pd.DataFrame({"claim": []})
-        for claim, rows in frame.groupby("claim", sort=False):
-            if str(claim) not in judged or rank(rows) > rank(judged[str(claim)]):
-                judged[str(claim)] = rows
-    return judged
+        for key, rows in frame.groupby("claim", sort=False):
+            claim = str(key)
+            if known.get(claim) != rows["text"].iloc[0]:
+                outdated.setdefault(name, []).append(claim)
+            elif claim not in judged or rank(rows) > rank(judged[claim]):
+                judged[claim] = rows
+    return judged, outdated
 
 
 def _lines(members: Sequence[Member], words: Sequence[str], links: Links) -> list[Line]:
@@ -272,6 +293,10 @@ def _place(item: str) -> list[tuple[bool, int, str]]:
 def markdown(card: Scorecard) -> str:
     """The page below its title."""
     parts = [card.opening]
+    if card.outdated:
+        made = [f"- `fedshift table {name}`: {', '.join(ids)}" for name, ids in card.outdated.items()]
+        parts += ["Not counted, because the reference has other words for them; to make these tables anew:"]
+        parts += ["\n".join(made)]
     if card.findings:
         parts += ["## What the runs say"]
         named = [(f"[{one.of}]({one.link})" if one.link else one.of, one) for one in card.findings]

@@ -21,7 +21,7 @@ RESERVED = {*map(str.lower, keyword.kwlist), "base"}  # base.py is not a plug-in
 
 
 class Skeleton(NamedTuple):
-    """One kind of file to start from.
+    """The files of one kind; `{name}` is replaced by its name.
 
     - kind: in the registry; "" for an experiment
     - page: the documentation

@@ -89,6 +89,20 @@ def test_similarity_of_each_pair_of_clients(project: Project) -> None:
     assert seen == [{"0–1": 0.205, "0–2": 0.505, "1–2": 0.905}, {"0–1": 0.205, "0–2": 0.905, "1–2": 0.505}]
 
 
+def test_similarity_of_many_clients_is_a_mean_for_each(project: Project) -> None:
+    found = trained(project, ["cka"], "cka")
+    pairs = [*itertools.combinations(range(7), 2)]
+
+    def of(run: dict[str, Any]) -> list[dict[str, Any]]:
+        return [{"client": i, "other": j, "images": 5, "cka": 0.1 * (0 in (i, j))} for i, j in pairs]
+
+    evaluate(project, found, "cka", "cka", of)
+    values = plotted(project, found).frame
+    dots = values[(values["mark"] == "mean") & (values["label"] == "fdse")].set_index("x")["y"]
+    assert [*dots.index] == [*"0123456"] and dots["0"] == pytest.approx(0.1)
+    assert dots["6"] == pytest.approx(0.1 / 6)
+
+
 def test_spread_by_layer(project: Project) -> None:
     """Means over runs with bars to the lowest and the highest."""
     found = trained(project, ["spread"], "spread")

@@ -8,7 +8,6 @@ comparisons are declared under `claims` of an experiment.
 import functools
 import itertools
 import math
-import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +30,6 @@ from fedshift.storage.workspace import Workspace
 
 EXACT = 1e-9  # a smaller difference is our rounding
 OnPrint = Literal["holds", "fails", "within the spread", "within the rounding", "not printed"]
-COMPARE = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le, "~": operator.ge}
 
 
 @dataclass(frozen=True)
@@ -39,7 +37,8 @@ class Comparison:
     """A claim (a row of reference/claims.csv) as pairs of its left side and one right side.
 
     `margin`: that of "~", ">=" and "<=", in the unit of the metric.
-    `settings`: returns the settings in which the runs differ from the paper's, which takes seconds.
+    `settings`: returns the settings in which the runs differ from the paper's. It is called only when needed,
+        as resolving specifications takes seconds.
     """
 
     claim: Mapping[str, str]
@@ -77,7 +76,11 @@ class Comparison:
 
 
 def bounds(relation: str, margin: float) -> tuple[float, ...]:
-    """The bounds of a difference: 0, the margin on the other side of it (">=", "<="), or on both ("~")."""
+    """The bounds that a difference is compared with.
+
+    They are 0 for ">" and "<", the margin on the other side of 0 for ">=" and "<=", and the margin on both
+    sides for "~".
+    """
     return {">=": (-margin,), "<=": (margin,), "~": (-margin, margin)}.get(relation, (0.0,))
 
 
@@ -159,8 +162,8 @@ def changes(
 ) -> list[str]:
     """The settings in which a claim's runs differ from the paper's: "federation.rounds 60, paper 200".
 
-    The settings that a method's own entry and the axes change are the claim's subject, and do not count.
-    Neither do data sets, where a side names its own.
+    The settings that a method's own entry and the axes change are the claim's subject, and do not count as
+    differences. Neither do data sets, where a side names its own. Empty if all settings are the paper's.
 
     `row`: the claim's row of reference/claims.csv.
     `compared`: the runs of both sides.
@@ -275,8 +278,9 @@ def side_names(comparison: Comparison, home: str) -> tuple[list[tuple[str, str]]
 
     def named(cell: Compared) -> str:
         own = [value(axis, of) for axis, of in cell.where.items() if axis not in shared]
-        own += [cell.metric] * (len(metrics) > 1) + [cell.rounds] * (len(rounds) > 1)
-        own += [cell.experiment] * (cell.experiment != home)
+        own += [cell.metric] if len(metrics) > 1 else []
+        own += [cell.rounds] if len(rounds) > 1 else []
+        own += [] if cell.experiment == home else [cell.experiment]
         word = "range of " * bool(cell.range) + "peak of " * bool(cell.peak)
         row = word + ", ".join([cell.row, *cell.range, *cell.peak])
         return f"{row} ({', '.join(own)})" if own else row
@@ -286,8 +290,9 @@ def side_names(comparison: Comparison, home: str) -> tuple[list[tuple[str, str]]
         parts = [sign + named(cell) for sign, (_, cell) in zip(signs, of.terms, strict=True)]
         return " ".join(parts) or f"{of.constant:g}"
 
-    words = [first.metric] * (len(metrics) == 1) + [value(axis, of) for axis, of in shared.items()]
-    words += [first.rounds] * (len(rounds) == 1 and first.rounds != SELECTED)
+    words = [first.metric] if len(metrics) == 1 else []
+    words += [value(axis, of) for axis, of in shared.items()]
+    words += [first.rounds] if rounds != {SELECTED} and len(rounds) == 1 else []
     return [(side(left), side(right)) for left, right in comparison.pairs], words
 
 
@@ -311,8 +316,9 @@ class Printed(NamedTuple):
     `difference`: left minus right (the best of several), in the unit of the metric that runs are judged by.
         NaN if a number is not published.
     `holds`: whether it is on the claim's side of its bound.
-    `word`: "holds" or "fails", unless the distance to the bound is "within the spread" (the published
-        standard deviation of the difference between single runs) or "within the rounding" of the numbers.
+    `word`: "holds" or "fails", unless the difference is close to the bound. "within the spread": closer than
+        the standard deviation of the difference between single runs of both sides, by the published spreads.
+        "within the rounding": closer than half of the last digits of all numbers together.
     """
 
     difference: float
@@ -349,7 +355,13 @@ def on_print(workspace: Workspace, row: Mapping[str, str], comparison: Compariso
     if math.isnan(difference):
         return Printed(math.nan, False, "not printed")
     limits = bounds(relation, comparison.margin if comparison else points(workspace, row))
-    holds = COMPARE[relation](difference, limits[0]) and (relation != "~" or difference <= limits[-1])
+    holds = {
+        ">": difference > limits[0],
+        ">=": difference >= limits[0],
+        "<": difference < limits[0],
+        "<=": difference <= limits[0],
+        "~": limits[0] <= difference <= limits[-1],
+    }[relation]
     word: OnPrint = "holds" if holds else "fails"
     distance = min(abs(difference - limit) for limit in limits)
     if distance <= math.sqrt(left[1] + right[1]):

@@ -43,7 +43,7 @@ class Joined:
 def join(workspace: Workspace, numbers: Iterable[Number]) -> list[Joined]:
     """Every claim, in the order of the reference.
 
-    `numbers`: fedshift.analysis.coverage.numbers.
+    `numbers`: all numbers of fedshift.analysis.coverage.
 
     Raises FedshiftError for a reason in reference/claims.yaml that is not one of NEEDS, and for a paper
     without a margin in reference/published.yaml.

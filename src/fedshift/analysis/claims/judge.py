@@ -1,15 +1,25 @@
-"""Every comparison that an experiment tests, by paired differences between its runs (docs/verdicts.md).
+"""Every comparison that an experiment tests, by paired differences between its runs.
 
 A paper's value is an average over its domains, which are fixed, and over seeds, which are sampled. So the
 differences of a seed are averaged first, and the 95% interval is over seeds. A seed with a missing run is
 left out, as an average over fewer domains is another quantity. One seed has no interval.
 
-For accuracies of two rows of one experiment, the spread is pooled over all rows that have these runs
-(fedshift.analysis.verdicts.residual). Otherwise it is the spread of the differences themselves.
+For two rows of one experiment, the spread is pooled over all rows that have these runs
+(fedshift.analysis.verdicts.residual). Otherwise it is the spread of the differences themselves. That is the
+case for sums, for rows of two experiments, and for metrics other than accuracies.
 
-A comparison is "as published" if the interval is on the paper's side of 0, "against" if it is on the other
-side, otherwise "open". For "~" and ">=", the margin takes the place of 0. With "the best of several", it must
-hold for each. Where one is enough, the interval of each is at level 5% divided by their number (Bonferroni).
+A comparison is "as published" if the interval is on the side of 0 on which the paper has it, "against" if it
+is on the other side, otherwise "open". If the paper gives no numbers, its statement is taken as it is.
+
+For "~" (equal) and ">=" (not worse), the bound is the margin instead of 0. The margin is the one of the paper
+and data set in reference/published.yaml, a tenth of the published value for costs, or the one that the
+experiment declares.
+
+A comparison with "the best of several" must hold for each of them. Where one is enough, the interval of each
+is at level 5% divided by their number (Bonferroni).
+
+Rounds up to a value: a finished run that never reaches it counts as if it did one round after the longest run
+of its experiment. That is worse than any run that reaches it; two such runs are equal.
 """
 
 from __future__ import annotations
@@ -288,8 +298,8 @@ class Values:
     def of(self, cell: Compared, where: str, every_row: bool = False) -> pd.DataFrame:
         """VALUE and LATE of a cell's runs, with their axes; no rows if its experiment was not collected.
 
-        VALUE is NaN for a missing run. LATE marks a run that never reaches the value of the metric. It counts
-        as if it did one round after the longest run. Without an axis of seeds, `seed` is 0.
+        LATE marks a run that never reaches the value of the metric. It counts as if it did one round after
+        the longest run. Without an axis of seeds, `seed` is 0.
 
         `every_row`: all rows of the experiment, with the column `method`.
 

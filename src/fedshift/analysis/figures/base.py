@@ -1,4 +1,7 @@
-"""Figure: the base class of figures, the plot that it returns, and queries that several figures share."""
+"""Figure: the base class of figures, the plot that it returns, and queries that several figures share.
+
+The queries are means over seeds, headings, notes and names of axes.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +73,12 @@ AxisValue = Annotated[
 
 
 class Look(NamedTuple):
-    """The look of a label; `place` determines the hatch, and the positions of markers on a line."""
+    """The look of a label in a figure.
+
+    `colour`: "#rrggbb".
+    `marker`: matplotlib's.
+    `place`: determines the hatch, and the positions of markers on a line.
+    """
 
     colour: str
     marker: str
@@ -82,10 +90,12 @@ class Axis:
     """An axis of a plot. Values that are text are names, placed side by side in the order of `names`.
 
     `label`: the quantity and its unit.
+    `scale`: linear or log.
     `names`: all names in order; by default those of the panel, in order of appearance.
     `ticks`: the numbers to mark, if they are few.
     `limits`: first and last number; values beyond are cut there, with an arrow.
     `whole`: ticks at whole numbers only.
+    `from_zero`: the axis begins at 0.
     """
 
     label: str = ""
@@ -212,7 +222,8 @@ class Figure:
     """A figure of an experiment's results: a query. It uses no random numbers and writes no files.
 
     `name`: its name in experiments and in file names.
-    `evaluations`: those that the experiment must request; fedshift.analysis.evaluated.results_of reads them.
+    `evaluations`: those whose results it plots (fedshift.evaluations). The experiment must request each of
+        them; fedshift.analysis.evaluated.results_of reads them.
     `Params`: a frozen dataclass of its parameters, with defaults; `self.params` in an instance.
     """
 
@@ -225,7 +236,10 @@ class Figure:
         self.params = params
 
     def check(self, experiment: Experiment, axes: Axes, where: str) -> None:
-        """Check the parameters of the types Metric .. AxisValue against an experiment that is being planned.
+        """Check the parameters against an experiment, when it is planned and before anything is trained.
+
+        This base method checks those of the types Metric, Row, Rows, Trained, TrainedRows, AxisName and
+        AxisValue.
 
         Raises FedshiftError at `where` for a parameter that the experiment cannot serve.
         """
@@ -237,7 +251,12 @@ class Figure:
                         check(text, f"{where}.{name}", experiment, axes)
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
-        """The plot of the collected results. Raises FedshiftError where there is nothing to plot."""
+        """The plot of the collected results.
+
+        `workspace`: for published numbers.
+
+        Raises FedshiftError where there is nothing to plot.
+        """
         raise NotImplementedError
 
 
@@ -281,11 +300,13 @@ def over_seeds(frame: pd.DataFrame, ddof: int, along: str = "x") -> pd.DataFrame
     """Means of y over seeds, with intervals.
 
     `frame`: columns seed, y (numbers) and others that identify the values: x, label, panel.
+    `ddof`: of the standard deviation, the protocol's.
     `along`: the column along which values form one line.
 
-    Returns the other columns, y, `low`, `high` and `kind`, which is the same for all values of a line. "std":
-    one standard deviation on each side, if one value has three seeds. "range": the lower and higher, if one
-    has two. Otherwise "alone". `low` and `high` are NaN where a value has fewer seeds.
+    Returns the other columns, y, `low`, `high` and `kind`. `kind` is the same for all values of a line: "std"
+    if one of them has three seeds, "range" if one has two, otherwise "alone". `low` and `high` are one
+    standard deviation on each side, or the lower and higher of two seeds. They are NaN where a value has
+    fewer seeds.
     """
     by = [name for name in frame if name not in ("seed", "y")]
     groups = frame.dropna(subset="y").groupby(by, sort=False, dropna=False)["y"]
@@ -302,9 +323,10 @@ def over_seeds(frame: pd.DataFrame, ddof: int, along: str = "x") -> pd.DataFrame
 
 
 def marks(frame: pd.DataFrame, ddof: int, style: str) -> pd.DataFrame:
-    """Means over seeds in `style`: with one standard deviation on each side, or the seeds where two are most.
+    """The plotted values of several seeds: means in `style`, and single seeds where there are two.
 
-    Means come last, except bars, which would hide the seeds and come first.
+    With three or more seeds, the mean has one standard deviation on each side; with two, the single seeds are
+    added. Means come last, except bars, which would hide the seeds and come first.
 
     `frame`: as for `over_seeds`, with label and x; sorted by x if its values are names.
     """
@@ -336,7 +358,9 @@ def with_seed(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def headings(collected: Collected, frame: pd.DataFrame, methods: bool = False) -> tuple[pd.Series, list[str]]:
-    """The place of each row on the axes other than target and seed, in words ("pacs, d = 2"); all in order.
+    """The place of each row of `frame` on the axes other than target and seed, in words ("pacs, d = 2").
+
+    Also returns all places in the order of the file.
 
     `methods`: put the method first, and use only axes on which runs differ.
     """
@@ -402,7 +426,7 @@ def of_methods(
     """Values that methods recorded of each client by round, under one of `names`, as y.
 
     The other columns are seed, row, panel and, as label, the domains of the client. Also returns the orders
-    of row, panel and label.
+    of row, panel and label. See fedshift.analysis.clients.of_clients.
 
     Raises FedshiftError if no finished run recorded any.
     """
@@ -436,7 +460,10 @@ class OfRuns(Figure):
     Params: ClassVar[type] = At
 
     def shown(self, frame: pd.DataFrame, collected: Collected) -> tuple[pd.DataFrame, str]:
-        """The rows of `frame` at one value of each axis (in `at`, or the first with rows); these in words."""
+        """The rows of `frame` at one value of each axis, and these values in words.
+
+        On each axis it is the value in `at`, otherwise the first one that has rows.
+        """
         words = []
         for axis, values in collected.order.items():
             present = [value for value in values if (frame[axis] == value).any()]
@@ -490,7 +517,10 @@ def notes(*parts: object) -> str:
 
 
 def note(frame: pd.DataFrame, averaged: Mapping[str, Sequence[Any]] | None = None) -> str:
-    """What surrounds the means of a plot's frame, and the axes with several values that they are over."""
+    """What surrounds the means of a plot's frame (bands, bars, rings), and what the means are over.
+
+    `averaged`: the axes that are not plotted, with their values.
+    """
     averaged = averaged or {}
     over = " and ".join(several(*axis) for axis in averaged.items() if len(axis[1]) > 1)
     alone = [name for name in averaged.get("target", ()) if name != NONE]

@@ -8,6 +8,7 @@ from fedshift.analysis.evaluated import results_of
 from fedshift.analysis.figures.base import Axis, Figure, Plot, held_out, in_order, notes, rows_of
 from fedshift.storage.workspace import Workspace
 
+PAIRS = 15  # with more pairs, each client has its mean over the others instead
 NAMES = {"client": "first", "other": "second"}  # number -> column of the name
 
 
@@ -18,17 +19,17 @@ class CKA(Figure):
     evaluations = ("cka",)
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
-        frame = _named(collected, results_of(workspace, collected, "cka"))
-        frame["x"] = frame["first"] + "–" + frame["second"]
-        methods, names = rows_of(frame, collected), [*frame.sort_values(["client", "other"])["x"].unique()]
-        runs = frame[["method", "x", "cka"]].set_axis(["label", "x", "y"], axis=1)
+        frame = _pairs(_named(collected, results_of(workspace, collected, "cka")))
+        methods, names = rows_of(frame, collected), [*frame.sort_values("rank")["x"].unique()]
+        runs = frame.groupby(["method", "x", "digest"], sort=False)["cka"].mean().rename("y").reset_index()
+        runs = runs.rename(columns={"method": "label"})
         by = runs.groupby(["label", "x"], sort=False)["y"]
         rings = runs[by.transform("size") > 1].assign(mark="run", style="ring")
         several = frame["digest"].nunique() > len(methods)
         return Plot(
             "Similarity of clients' networks",
             in_order(pd.concat([rings, by.mean().reset_index()]), label=methods, x=names),
-            Axis("pair of clients", names=names),
+            Axis("pair of clients" if "–" in names[0] else "client, mean over all others", names=names),
             Axis("linear CKA of features\n(1: alike)", limits=(0.0, 1.03)),
             methods,
             notes(held_out(collected, frame), several and "dots: means over runs; rings: runs"),
@@ -45,3 +46,12 @@ def _named(collected: Collected, frame: pd.DataFrame) -> pd.DataFrame:
     if known.duplicated([*keys, DOMAINS]).any() or frame[[*NAMES.values()]].isna().any(axis=None):
         return frame.assign(**{name: frame[number].astype(str) for number, name in NAMES.items()})
     return frame
+
+
+def _pairs(frame: pd.DataFrame) -> pd.DataFrame:
+    """Add `x` and its `rank` on the axis: the pair of clients, or each of the two if there are many."""
+    if len(frame[[*NAMES.values()]].drop_duplicates()) <= PAIRS:
+        pair = frame["first"] + "–" + frame["second"]
+        return frame.assign(x=pair, rank=frame["client"] * 1000 + frame["other"])
+    both = [frame.assign(x=frame[name], rank=frame[number]) for number, name in NAMES.items()]
+    return pd.concat(both, ignore_index=True)
