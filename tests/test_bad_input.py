@@ -84,7 +84,7 @@ def test_a_value_that_yaml_reads_in_two_ways(project: Path, file: str, before: s
 def test_hours_that_no_cluster_gives(project: Path, hours: int) -> None:
     text = (project / "params.yaml").read_text()
     (project / "params.yaml").write_text(text.replace("hours: 24", f"hours: {hours}"))
-    refused(fedshift(project, "plan", "demo"), "'hours': Input should be", f"got {hours}")
+    refused(fedshift(project, "plan", "demo"), f"'hours' cannot be {hours}", "at most 8,760")
 
 
 def test_a_setting_that_yaml_reads_in_two_ways(project: Path) -> None:

@@ -26,8 +26,8 @@ FILES: dict[str, Callable[[], Schema]] = {
     "experiment": Experiment.model_json_schema,
     "protocol": Protocol.model_json_schema,
     "preset": Preset.model_json_schema,
-    "params": Request.model_json_schema,
-    "cluster": Cluster.model_json_schema,
+    "params": TypeAdapter(Request).json_schema,
+    "cluster": TypeAdapter(Cluster).json_schema,
 }
 PROTOCOL = (
     "| `<protocol>.<data set>` | part of a run | `{}` | "

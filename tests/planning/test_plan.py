@@ -25,7 +25,7 @@ from tests.planning.conftest import ONE, TWO, finish
 
 
 def test_runs_shared_by_experiments_are_planned_once(workspace: Workspace) -> None:
-    path = plan(workspace, Request(experiments=("one", "paper/two")))
+    path = plan(workspace, Request(("one", "paper/two")))
     runs, cells = planfile.runs(path), planfile.cells(path)
     assert len(runs) == 12 + 1  # two's seed 2 on plain is in one already
     assert [sum(cell.experiment == name for cell in cells) for name in ("one", "paper/two")] == [12, 2]
@@ -35,7 +35,7 @@ def test_runs_shared_by_experiments_are_planned_once(workspace: Workspace) -> No
 
 
 def test_packs_are_chunks_of_seeds_of_one_configuration(workspace: Workspace) -> None:
-    runs = planfile.runs(plan(workspace, Request(experiments=("one",), pack=2)))
+    runs = planfile.runs(plan(workspace, Request(("one",), pack=2)))
     packs = [list(members) for _, members in groupby(runs, key=lambda run: run.pack)]
     assert sorted([run.seed for run in members] for members in packs) == [[0, 1]] * 4 + [[2]] * 4
     for members in packs:
@@ -45,9 +45,9 @@ def test_packs_are_chunks_of_seeds_of_one_configuration(workspace: Workspace) ->
 
 def test_what_is_not_worth_a_job_shares_one_of_its_method_and_data_set(workspace: Workspace) -> None:
     """Of one method no job but the last lasts less than was asked for; seeds of a configuration stay together."""
-    alone = planfile.runs(plan(workspace, Request(experiments=("one",), pack=2)))
+    alone = planfile.runs(plan(workspace, Request(("one",), pack=2)))
     least = math.ceil(4 * max(run.minutes for run in alone))
-    runs = planfile.runs(plan(workspace, Request(experiments=("one",), pack=2, minutes=least)))
+    runs = planfile.runs(plan(workspace, Request(("one",), pack=2, minutes=least)))
     assert {run.digest for run in runs} == {run.digest for run in alone}
     packs = [list(members) for _, members in groupby(runs, key=lambda run: run.pack)]
     assert 1 < len(packs) < len({run.pack for run in alone})
@@ -61,7 +61,7 @@ def test_what_is_not_worth_a_job_shares_one_of_its_method_and_data_set(workspace
 
 
 def test_key_covers_what_decides_the_runs_and_not_what_is_finished(workspace: Workspace) -> None:
-    request = Request(experiments=("one",))
+    request = Request(("one",))
     first = plan(workspace, request)
     for run in planfile.runs(first):
         finish(workspace, run)
@@ -70,7 +70,7 @@ def test_key_covers_what_decides_the_runs_and_not_what_is_finished(workspace: Wo
     assert planfile.location(workspace, request) == first
     (workspace.root / "reference" / "published.csv").write_text("x")
     assert planfile.location(workspace, request) == first
-    assert planfile.location(workspace, Request(experiments=("one",), pack=3)) != first
+    assert planfile.location(workspace, Request(("one",), pack=3)) != first
     (workspace.root / "reference" / "presets").mkdir()
     (workspace.root / "reference" / "presets" / "fedavg.yaml").write_text("digits: {}\n")
     assert planfile.location(workspace, request) != first
@@ -80,7 +80,7 @@ def test_a_plan_keeps_its_request_and_its_runs_whatever_is_edited(
     workspace: Workspace, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """A comment in another method's preset, an experiment, params.yaml: a job that waits goes on with the plan that it was given."""
-    request = Request(experiments=("one",), pack=2)
+    request = Request(("one",), pack=2)
     path = plan(workspace, request)
     before = planfile.runs(path)
     (workspace.root / "reference" / "presets").mkdir()
@@ -100,7 +100,7 @@ def test_a_plan_keeps_its_request_and_its_runs_whatever_is_edited(
 
 
 def test_planning_stamps_packs_whose_runs_are_all_finished(workspace: Workspace) -> None:
-    request = Request(experiments=("one",), pack=2)
+    request = Request(("one",), pack=2)
     runs = planfile.runs(plan(workspace, request))
     packs = workspace.results / "packs"
     assert not packs.exists()
@@ -122,7 +122,7 @@ def test_a_lost_run_takes_stamps_and_the_marks_of_all_experiments_that_use_it(
     workspace: Workspace, lost: str
 ) -> None:
     """Whichever command looks first; a run of only one experiment leaves the other's mark."""
-    planned = plan(workspace, Request(experiments=("one", "paper/two")))
+    planned = plan(workspace, Request(("one", "paper/two")))
     runs = planfile.runs(planned)
     for run in runs:
         finish(workspace, run)
@@ -149,7 +149,7 @@ def test_a_lost_run_takes_stamps_and_the_marks_of_all_experiments_that_use_it(
 
 
 def test_status_tells_finished_running_failed_and_missing_apart(workspace: Workspace) -> None:
-    runs = planfile.runs(plan(workspace, Request(experiments=("one",))))
+    runs = planfile.runs(plan(workspace, Request(("one",))))
     finished, running, failed, dead, missing, begun = runs[:6]
     finish(workspace, finished)
     assert hold(workspace.run_at(running.directory).lock)
@@ -197,7 +197,7 @@ def missing(workspace: Workspace, finished_runs: list[Run]) -> set[str]:
 @pytest.fixture
 def finished_runs(workspace: Workspace) -> list[Run]:
     """All finished: those of FedProx before it changed, of FedAvg one by an earlier version."""
-    found = planfile.runs(plan(workspace, Request(experiments=BOTH, pack=2)))
+    found = planfile.runs(plan(workspace, Request(BOTH, pack=2)))
     first = next(run for run in found if run.method == "fedavg")
     for run in found:
         finish_by(workspace, run, "" if run is first else OLD if run.method == "fedprox" else run.code)
@@ -207,7 +207,7 @@ def finished_runs(workspace: Workspace) -> list[Run]:
 def test_exactly_they_are_trained_again_where_that_is_asked_for(
     workspace: Workspace, finished_runs: list[Run]
 ) -> None:
-    plan(workspace, Request(experiments=("one",), pack=1))  # a stamp for each run, beside those of pairs
+    plan(workspace, Request(("one",), pack=1))  # a stamp for each run, beside those of pairs
     stamps = [stamp.digests() for stamp in workspace.packs()]
     again = {run.digest for run in finished_runs if run.method == "fedprox"}
     assert again <= set().union(*stamps)
@@ -251,19 +251,19 @@ def pair(tmp_path: Path) -> Workspace:
 
 
 def test_claims_that_name_another_experiment(pair: Workspace) -> None:
-    both = planfile.load(plan(pair, Request(experiments=("mine", "other")))).compared
+    both = planfile.load(plan(pair, Request(("mine", "other")))).compared
     assert both == {"mine": ["other"]}
-    assert planfile.load(plan(pair, Request(experiments=("mine",)))).compared == {}
+    assert planfile.load(plan(pair, Request(("mine",)))).compared == {}
 
 
 def test_plans_of_long_ago_are_removed(workspace: Workspace) -> None:
     """Each edit left one for ever."""
-    folder = plan(workspace, Request(experiments=("one",))).parent
+    folder = plan(workspace, Request(("one",))).parent
     days = {f"{age:02}": age for age in (1, 5, 31, 32, *range(40, 60))}
     for name, age in days.items():
         (folder / f"{name}.json").touch()
         os.utime(folder / f"{name}.json", (time.time() - age * 86400,) * 2)
-    newest = plan(workspace, Request(experiments=("one",), pack=2))
+    newest = plan(workspace, Request(("one",), pack=2))
     left = sorted(path.stem for path in folder.glob("*.json"))
     assert newest.stem in left and len(left) == 10
     assert {"01", "05", "31"} < {*left}

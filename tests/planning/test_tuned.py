@@ -22,7 +22,7 @@ tune: {budget: 3, seeds: [100, 101]}
 methods: {fedavg: , fedprox: }
 axes: {target: [plain, ink], seed: [0, 1]}
 """
-FINAL, SEARCH = Request(experiments=("tuned",)), Request(experiments=("tuned.tuning",))
+FINAL, SEARCH = Request(("tuned",)), Request(("tuned.tuning",))
 RATES = {"fedavg": 0.25, "fedprox": 0.35}
 
 

@@ -74,7 +74,7 @@ def test_four_jobs_train_side_by_side_on_one_gpu(
         monkeypatch.setenv(name, value)
 
     def told() -> list[tuple[str, str]]:
-        asked = Request(experiments=("demo",), device="cuda")
+        asked = Request(("demo",), device="cuda")
         return [(finding.state, finding.text) for finding in doctor.slurm(Workspace(there.root), asked)]
 
     own.write_text("gres: tape:1\n")

@@ -104,7 +104,7 @@ def planned(project: Path, server: Server) -> tuple[Workspace, list[Run]]:
     """Two runs that start from mobilenet's weights, which are not there, and two from scratch."""
     (project / "experiments" / "one.yaml").write_text(EXPERIMENT)
     (project / "params.yaml").write_text("experiments: [one]\n")
-    return Workspace(project), planfile.runs(plan(Workspace(project), Request(experiments=("one",))))
+    return Workspace(project), planfile.runs(plan(Workspace(project), Request(("one",))))
 
 
 def verb(workspace: Workspace, *arguments: str) -> Result:
@@ -114,7 +114,7 @@ def verb(workspace: Workspace, *arguments: str) -> Result:
 def test_train_refuses_such_a_run_at_once_for_good_and_says_what_to_fetch(planned) -> None:
     """Before it looks for images, which are not divided here; trained after the fetch, when it is asked for again."""
     workspace, runs = planned
-    path = planfile.last(workspace, Request(experiments=("one",)))
+    path = planfile.last(workspace, Request(("one",)))
     assert path is not None
     needing = [run for run in runs if json.loads(run.spec)["model"]["init"] == "imagenet"]
     done = verb(workspace, "train-pack", "--plan", str(path), needing[0].digest)

@@ -40,7 +40,7 @@ def runs(project: Path) -> list[Run]:
     for path in (project / "experiments").rglob("*.yaml"):
         path.unlink()
     (project / "experiments" / "one.yaml").write_text(yaml.safe_dump(EXPERIMENT))
-    return planfile.runs(plan(Workspace(project), Request(experiments=("one",))))
+    return planfile.runs(plan(Workspace(project), Request(("one",))))
 
 
 def test_what_was_trained_again_and_no_experiment_are_told_apart_and_nothing_is_deleted_unasked(

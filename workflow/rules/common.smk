@@ -246,7 +246,7 @@ def tasks_of(wildcards):
 
 def key_of(experiment):
     """Hash of what decides how an experiment's results are shown."""
-    return planfile.inputs_key(WORKSPACE, Request(experiments=(experiment,)))
+    return planfile.inputs_key(WORKSPACE, Request((experiment,)))
 
 
 def shown_by(wildcards):

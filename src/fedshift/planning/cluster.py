@@ -9,69 +9,72 @@ finished on it since. `rm -r results/nodes/<node>` clears its record.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-
-from pydantic import Field
 
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import read_whole, write_json
 from fedshift.common.processes import answer_of
 from fedshift.common.yaml_file import read
-from fedshift.spec.block import Closed, closed
+from fedshift.planning.request import check, key
 from fedshift.storage.rundir import Failure, failure_of
 from fedshift.storage.workspace import Workspace
 
 PATH = Path("slurm", "cluster.yaml")
-OF_GPUS = {"gres", "gpu_model"}
+OF_GPUS = ("gres", "gpu_model")
 
 
-class Cluster(Closed):
+@dataclass(frozen=True)
+class Cluster:
     """Settings of this cluster; each key is a resource of Snakemake's Slurm plugin.
 
     fedshift itself adds GPU, memory, minutes and the warning before the time limit.
     """
 
-    slurm_partition: str | None = Field(
-        None, description="Partition that jobs go to; without it the cluster's default one."
+    slurm_partition: str | None = key(
+        "Partition that jobs go to; without it the cluster's default one.", None
     )
-    slurm_account: str | None = Field(None, description="Account that pays for them.")
-    qos: str | None = Field(None, description="Quality of service of jobs.")
-    constraint: str | None = Field(None, description="Features that a node must have: `a100`.")
-    gpu_model: str | None = Field(None, description="Model of the GPU that a job gets: `a100`.")
-    gres: str | None = Field(
-        None, description="Part of a GPU that a job gets, where the cluster shares GPUs: `shard:1`, `mps:25`."
+    slurm_account: str | None = key("Account that pays for them.", None)
+    qos: str | None = key("Quality of service of jobs.", None)
+    constraint: str | None = key("Features that a node must have: `a100`.", None)
+    gpu_model: str | None = key("Model of the GPU that a job gets: `a100`.", None)
+    gres: str | None = key(
+        "Part of a GPU that a job gets, where the cluster shares GPUs: `shard:1`, `mps:25`.", None
     )
-    clusters: str | None = Field(
-        None, description="Names of the clusters that may take a job, where several share one Slurm."
+    clusters: str | None = key(
+        "Names of the clusters that may take a job, where several share one Slurm.", None
     )
-    slurm_extra: str | None = Field(
-        None,
-        description="Further options of sbatch, instead of the profile's `--signal=TERM@120`: keep that "
-        "among them.",
+
+    slurm_extra: str | None = key(
+        "Further options of sbatch, instead of the profile's `--signal=TERM@120`: keep that among them.", None
     )
 
     @classmethod
     def read(cls, root: Path) -> Cluster:
         """Read the file of the project at `root`; empty if there is none. Raises FedshiftError."""
         path = root / PATH
-        cluster = closed(cls, read(path) if path.is_file() else {}, PATH.as_posix())
-        if cluster.gres and cluster.gpu_model:
+        config = read(path) if path.is_file() else {}
+        check(cls, config, PATH.as_posix())
+        if config.get("gres") and config.get("gpu_model"):
             cure = "Leave one of them out; a model's part is written `shard:a100:1`."
             raise FedshiftError(PATH, "'gres' is part of a GPU, 'gpu_model' a whole one", cure)
-        return cluster
+        return cls(**config)
 
     @property
     def resources(self) -> dict[str, str]:
         """Resources of every job: the keys that are set, except those of GPUs."""
-        return self.model_dump(exclude_none=True, exclude=OF_GPUS)
+        known = dataclasses.asdict(self)
+        return {name: value for name, value in known.items() if value is not None and name not in OF_GPUS}
 
     def of_gpus(self, device: str) -> dict[str, str]:
         """Additional resources of a job that computes on `device`: the model of its GPU, or a part of one."""
-        return self.model_dump(exclude_none=True, include=OF_GPUS) if device == "cuda" else {}
+        known = {name: getattr(self, name) for name in OF_GPUS} if device == "cuda" else {}
+        return {name: value for name, value in known.items() if value is not None}
 
 
 def limits(partition: str | None) -> tuple[int | None, int | None]:

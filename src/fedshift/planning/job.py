@@ -1,4 +1,4 @@
-"""Resources of a job on a cluster, from the estimates of its runs. No heavy imports: the Snakefile
+"""Resources of a job on a cluster, from the estimates of its runs. Standard library only: the Snakefile
 needs it.
 """
 

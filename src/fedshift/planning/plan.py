@@ -5,6 +5,7 @@ import json
 import os
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 from fedshift.common.files import canonical_json, sha256
@@ -48,7 +49,7 @@ def plan(workspace: Workspace, request: Request) -> Path:
         for label, task in evaluations(workspace, experiment).items():
             evaluated.append(Evaluated(experiment.name, label, canonical_json(task.declared())))
     packed, others = [*_packed(runs.values(), request)], compared(workspace, experiments)
-    content = Plan(request.model_dump(mode="json"), packed, cells, [*images.values()], evaluated, others)
+    content = Plan(asdict(request), packed, cells, [*images.values()], evaluated, others)
     where = planfile.location(workspace, request)
     planfile.write(where, content)
     settle(workspace, content.runs, content.cells)

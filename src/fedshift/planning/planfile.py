@@ -1,4 +1,4 @@
-"""The plan as a file: its content, its path, and how it is read. No heavy imports: the Snakefile needs
+"""The plan as a file: its content, its path, and how it is read. Standard library only: the Snakefile needs
 it.
 
 A plan is a JSON file results/plan/<key>.json; the key covers everything that determines the set of runs and
@@ -14,6 +14,7 @@ import functools
 import json
 import os
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -96,12 +97,8 @@ RECORDS: dict[str, type] = {"runs": Run, "cells": Cell, "images": Images, "evalu
 
 
 def location(workspace: Workspace, request: Request) -> Path:
-    """The path of the plan of a request, whether or not it has been made.
-
-    Manifests contain numbers of images, which affect the costs of runs.
-    """
-    manifests = canonical_json(_hashes(workspace.root, workspace.manifests()))
-    parts = (inputs_key(workspace, request), manifests, sources_key(), plugins_key())
+    """The path of the plan of a request, whether or not it has been made."""
+    parts = (inputs_key(workspace, request), manifests_key(workspace), sources_key(), plugins_key())
     return workspace.plan(sha256("".join(parts))[:16])
 
 
@@ -186,7 +183,16 @@ def inputs_key(workspace: Workspace, request: Request) -> str:
     costs = [workspace.root / COSTS, workspace.root / FACTORS]
     claims = workspace.reference / "claims.csv"  # which experiments are compared with which
     files = [*experiments, *sorted(workspace.reference.rglob("*.yaml")), claims, *costs]
-    return sha256(canonical_json([request.model_dump(), _hashes(workspace.root, files)]))
+    return sha256(canonical_json([asdict(request), _hashes(workspace.root, files)]))
+
+
+def manifests_key(workspace: Workspace) -> str:
+    """Hash of all manifests, which contain numbers of images.
+
+    They affect the costs of runs but not the set of runs. A job therefore continues with its plan while
+    another data set is fetched.
+    """
+    return sha256(canonical_json(_hashes(workspace.root, workspace.manifests())))
 
 
 def _hashes(root: Path, files: Iterable[Path]) -> dict[str, str]:

@@ -1,55 +1,89 @@
-"""The request of a plan: the keys of params.yaml."""
+"""The request of a plan: the keys of params.yaml. No heavy imports: the Snakefile needs it.
+
+The model of a small file (this one, slurm/cluster.yaml) is a frozen dataclass with fields made by `key`;
+docs/generate reads their metadata as pydantic does.
+"""
 
 from __future__ import annotations
 
-import fnmatch
+import dataclasses
 import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field
-
-from fedshift.common.errors import FedshiftError
-from fedshift.experiments.load import available
-from fedshift.spec.block import MOST, Closed, closed
+from fedshift.common.errors import FedshiftError, nearest
 from fedshift.storage.workspace import Workspace
 
 
-class Request(Closed):
+def key(description: str, default: Any = dataclasses.MISSING, **limits: int) -> Any:
+    """A field of a file's model.
+
+    - description: its meaning
+    - default: its default; a key without one is required
+    - limits: its least and greatest value, `ge` and `le` (by default 1 and a million)
+    """
+    metadata = {"description": description, **limits}
+    if default is dataclasses.MISSING:
+        return dataclasses.field(metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def check(model: type, config: dict[str, Any], where: str) -> None:
+    """Raise FedshiftError at `where` for an unknown key, and for a value that its key does not allow."""
+    fields = {field.name: field for field in dataclasses.fields(model)}
+    hints = typing.get_type_hints(model)
+    for name, value in config.items():
+        if name not in fields:
+            raise FedshiftError(where, f"unknown key '{name}'", nearest(name, fields))
+        what, description = f"'{name}' cannot be {value!r}", fields[name].metadata["description"]
+        least, most = (fields[name].metadata.get(end, limit) for end, limit in (("ge", 1), ("le", 1_000_000)))
+        if hints[name] is int and (type(value) is not int or not least <= value <= most):
+            raise FedshiftError(
+                where, what, f"{description} A whole number, {least} or more, at most {most:,}."
+            )
+        if typing.get_origin(hints[name]) is Literal and value not in typing.get_args(hints[name]):
+            raise FedshiftError(where, what, f"Valid: {', '.join(typing.get_args(hints[name]))}.")
+        if hints[name] == str | None and not isinstance(value, str | None):
+            raise FedshiftError(where, what, f"{description} Write it as text, in quotes.")
+
+
+@dataclass(frozen=True)
+class Request:
     """The experiments of a plan, and how they are trained."""
 
-    experiments: tuple[str, ...] = Field(
-        description="Experiments to reproduce: files below experiments/ without suffix; a folder stands for "
-        "all in it, except tuned ones whose settings are not chosen (docs/tuning.md)."
+    experiments: tuple[str, ...] = key(
+        "Experiments to reproduce: files below experiments/ without suffix; a folder stands for all in it, "
+        "except tuned ones whose settings are not chosen (docs/tuning.md)."
     )
-    pack: int = Field(10, ge=1, le=MOST, description="Seeds of one configuration that one job trains.")
-    device: Literal["cpu", "cuda"] = Field(
-        "cpu", description="What training times are estimated for, and whether a job asks for a GPU."
+    pack: int = key("Seeds of one configuration that one job trains.", 10, ge=1)
+    device: Literal["cpu", "cuda"] = key(
+        "What training times are estimated for, and whether a job asks for a GPU.", "cpu"
     )
-    parallel: int = Field(1, ge=1, le=MOST, description="Runs of a job that train at once.")
-    hours: int = Field(
+    parallel: int = key("Runs of a job that train at once.", 1, ge=1)
+    hours: int = key(
+        "The most hours that a job asks a cluster for: packs are cut by it; a longer run goes on job after "
+        "job.",
         24,
         ge=1,
         le=365 * 24,
-        description="The most hours that a job asks a cluster for: packs are cut by it; a longer run goes on "
-        "job after job.",
     )
-    minutes: int = Field(
+    minutes: int = key(
+        "The least minutes of training that are worth a job: what lasts less shares one with other "
+        "configurations of its method and data set.",
         0,
         ge=0,
-        le=MOST,
-        description="The least minutes of training that are worth a job: what lasts less shares one with "
-        "other configurations of its method and data set.",
     )
-    graph: Literal["auto", "off"] = Field(
+    graph: Literal["auto", "off"] = key(
+        "Whether a GPU replays training steps as CUDA graphs where a method allows it (docs/performance.md). "
+        'Write `"off"` in quotes.',
         "off",
-        description="Whether a GPU replays training steps as CUDA graphs where a method allows it "
-        '(docs/performance.md). Write `"off"` in quotes.',
     )
-    sets: dict[str, list[str]] | None = Field(
+    sets: Mapping[str, Sequence[str]] | None = key(
+        "Names for several experiments, which stand wherever an experiment's may: set -> files below "
+        "experiments/ without suffix, folders, or patterns (`hfedf/table*`).",
         None,
-        description="Names for several experiments, which stand wherever an experiment's may: set -> files "
-        "below experiments/ without suffix, folders, or patterns (`hfedf/table*`).",
     )
 
     @classmethod
@@ -57,33 +91,59 @@ class Request(Closed):
         """Check a configuration of the project at `root`.
 
         A folder below experiments/ means all experiments in it; a set means its members. Raises FedshiftError
-        for an unknown key, a value of the wrong kind, and a configuration without experiments.
+        for an unknown key, a value of the wrong kind, a pattern that no file can match, and a configuration
+        without experiments.
         """
-        request = closed(cls, {"experiments": (), **config}, where)
-        sets = request.sets or {}
-        members = [member for name in request.experiments for member in sets.get(name, [name])]
+        check(cls, config, where)
+        names = config.get("experiments") or []
+        if not names or not _are_names(names):
+            raise FedshiftError(
+                where, "'experiments' names no experiment", "List names of files below experiments/."
+            )
+        sets = config.get("sets") or {}
+        if not isinstance(sets, dict) or not all(map(_are_names, sets.values())):
+            raise FedshiftError(
+                where, "'sets' is not a list of experiments by name", "Write `sets: {night: [demo]}`."
+            )
+        members = [member for name in names for member in sets.get(name, [name])]
         files = {file for name in members for file in _experiments(root, name)}
         if not files:
-            what, cure = "'experiments' names no experiment", "List names of files below experiments/."
-            raise FedshiftError(where, what, cure)
-        return request.model_copy(update={"experiments": tuple(sorted(files)), "sets": None})
+            what = f"'experiments' names none: {', '.join(names)} has no member"
+            raise FedshiftError(where, what, "List names of files below experiments/ in `sets`.")
+        return cls(**{**config, "experiments": tuple(sorted(files)), "sets": None})
 
 
-DEVICES: tuple[str, ...] = typing.get_args(Request.model_fields["device"].annotation)
-GRAPH: tuple[str, ...] = typing.get_args(Request.model_fields["graph"].annotation)
+DEVICES: tuple[str, ...] = typing.get_args(typing.get_type_hints(Request)["device"])
+GRAPH: tuple[str, ...] = typing.get_args(typing.get_type_hints(Request)["graph"])
+LONGEST = 100  # letters of a name that a file can have
+
+
+def _are_names(members: object) -> bool:
+    return isinstance(members, list | tuple) and all(isinstance(name, str) for name in members)
 
 
 def _experiments(root: Path, name: str) -> list[str]:
     """The experiment of this name, else those in the folder of this name or that match the pattern.
 
-    An unknown name is returned unchanged; reading it raises the error.
+    An unknown name is returned unchanged; reading it raises the error. Raises FedshiftError for a pattern
+    that no file can match.
     """
-    workspace = Workspace(root)
-    known = available(workspace)
-    inside = fnmatch.filter(known, name) or [one for one in known if one.startswith(f"{name}/")]
+    folder = root / "experiments"
+    if not 0 < len(name) <= LONGEST or "\0" in name or name.startswith("/") or ".." in name.split("/"):
+        return [name]
+    if any("**" in part and part != "**" for part in f"{name}.yaml".split("/")):
+        cure = "`**` must be between slashes: `**/table*`. All in a folder: the folder's name alone."
+        raise FedshiftError(folder, f"'{name}' is not a pattern", cure)
+    if {*"*?["} & {*name}:
+        inside = [*folder.glob(f"{name}.yaml")]
+    elif not (folder / f"{name}.yaml").is_file() and (folder / name).is_dir():
+        inside = [*(folder / name).rglob("*.yaml")]
+    else:
+        return [name]
+    names = [path.relative_to(folder).with_suffix("").as_posix() for path in inside if path.is_file()]
 
     def is_chosen(found: str) -> bool:
-        text = (workspace.experiments / f"{found}.yaml").read_text(encoding="utf-8", errors="replace")
-        return "\ntune:" not in text or workspace.tuned(found).is_file()
+        text = (folder / f"{found}.yaml").read_text(encoding="utf-8", errors="replace")
+        return "\ntune:" not in text or Workspace(root).tuned(found).is_file()
 
-    return [name] if name in known else [found for found in inside if is_chosen(found)] or [name]
+    return [found for found in names if is_chosen(found)] or [name]

@@ -1,7 +1,7 @@
 """Settle stamps and marks: make them agree with run directories, which alone determine what is left to train.
 
 Snakemake, `fedshift plan` and `fedshift status` settle first. This module also finds finished runs whose
-method or model has changed since. No heavy imports: the Snakefile needs it.
+method or model has changed since. Standard library only: the Snakefile needs it.
 """
 
 import shutil

@@ -1,16 +1,22 @@
 """Claims of the papers: paired differences, their intervals worked out by hand, and what follows from them."""
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import ttest_1samp
 
+from fedshift.analysis.claims import judge as claims
 from fedshift.analysis.claims import words as claim_words
+from fedshift.analysis.claims.comparison import declared
 from fedshift.analysis.claims.judge import verdicts
 from fedshift.analysis.claims.words import RULE
 from fedshift.common.errors import FedshiftError
+from fedshift.experiments.expand import expand
+from fedshift.experiments.load import available, load
 from fedshift.storage.workspace import Workspace
 
 from ..conftest import REFERENCE, Project
@@ -222,6 +228,23 @@ def test_what_cannot_be_judged_is_named(
 ) -> None:
     with pytest.raises(FedshiftError, match=said):
         judged(project, name, {"hfedf": HFEDF, "fedavg": HFEDF}, **claim)
+
+
+def test_every_claim_of_the_experiments_can_be_judged() -> None:
+    """Rows and relations resolve, before anything is trained."""
+    workspace = Workspace(REFERENCE.parent)
+    for name in available(workspace):
+        experiment = load(workspace, name)
+        if experiment.claims:
+            uses = expand(workspace, experiment)
+            keys = ["method", *dict.fromkeys(axis for cell in uses for axis in cell.axes)]
+            runs = pd.DataFrame([{"method": cell.label, **cell.axes} for cell in uses])
+            for comparison in declared(workspace, experiment):
+                values = claims.Values(workspace, SimpleNamespace(experiment=experiment, keys=keys))  # type: ignore[arg-type]
+                for cell in comparison.cells:
+                    values.collected.setdefault(cell.experiment, None)
+                    values.frames[cell.experiment, cell.metric, cell.rounds] = runs.assign(value=math.nan)
+                assert claims._verdict(workspace, name, values, comparison).verdict == "not run"
 
 
 # ---- verdicts on claims as pages and files show them
