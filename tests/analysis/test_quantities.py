@@ -177,21 +177,25 @@ def test_a_second_held_out_domain_chooses_the_round_and_is_not_reported(project:
 # ---- collected files are read some runs at a time, and no run in two pieces
 
 
-@pytest.mark.parametrize("runs", [1, 4, 5])
+@pytest.mark.parametrize(
+    ("rows", "readers", "runs"),
+    [(1, 1, [1] * 6), (31, 1, [3, 3]), (50, 1, [4, 2]), (1, 4, [4, 2]), (1000, 4, [6])],
+)
 def test_the_cut_of_the_file_changes_nothing(
-    project: Project, runs: int, monkeypatch: pytest.MonkeyPatch
+    project: Project, rows: int, readers: int, runs: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Six runs of three rounds, with 30 records and 15 sets each."""
     seeds, quantities = 6, ["ece.ood", "ece.id", "loss.worst"]
     project.declare(methods={"fedavg": None}, axes={"seed": [*range(seeds)]})
     for seed in range(seeds):
         rounds = {r: accuracy((0.1 * r, 0.05 * seed), ood=0.01 * (r + seed)) for r in range(3)}
         project.add("fedavg", rounds, seed=seed, statistics=counted(15, seed=seed))
     whole = curves(project.collect(), quantities)
-    monkeypatch.setattr(collect, "RUNS_A_GROUP", runs)
+    monkeypatch.setattr(collect, "ROWS_A_GROUP", rows)
+    monkeypatch.setattr(collect, "READERS", readers)
     collected = project.collect()
     pd.testing.assert_frame_equal(curves(collected, quantities), whole)
-    parts = [part[PLACE].nunique() for part in reported_values(collected, ECE)]
-    assert sum(parts) == seeds and max(parts) == runs
+    assert [part[PLACE].nunique() for part in reported_values(collected, ECE)] == runs
 
 
 def test_curves_have_keys_rounds_and_quantities_alone(project: Project) -> None:

@@ -41,7 +41,7 @@ from fedshift.storage.rundir import RunDirectory, State, Summary, rounds_trained
 from fedshift.storage.workspace import TUNING, Workspace
 
 READERS = 4  # threads, each with a run
-ROWS_A_GROUP = 1 << 15  # or a run more; readers of statistics have one group in memory
+ROWS_A_GROUP = 1 << 15  # or READERS runs more; who reads the file has one group in memory
 
 
 class Use(NamedTuple):
