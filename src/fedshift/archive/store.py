@@ -161,15 +161,15 @@ def stand_in(workspace: Workspace, run: RunDirectory) -> RunDirectory | None:
 
     Raises FedshiftError for a file that does not pass `check`.
     """
-    for archived in of_run(workspace, workspace.name_of(run))[:1]:
-        if archived.path not in _checked:
-            check(workspace, archived)
-            _checked.add(archived.path)
-        return unpacked(workspace, archived)
-    return None
+    files = (*paths(workspace, workspace.name_of(run)),)
+    if files and not (files in _standing and _standing[files].summary_file.is_file()):
+        newest = of_run(workspace, workspace.name_of(run))[0]
+        check(workspace, newest)
+        _standing[files] = unpacked(workspace, newest)
+    return _standing.get(files)
 
 
-_checked: set[Path] = set()  # files that experiments share; the name of one has the hash of its content
+_standing: dict[tuple[Path, ...], RunDirectory] = {}  # by files, whose names have hashes of their content
 
 
 def unpacked(workspace: Workspace, archived: Archived) -> RunDirectory:

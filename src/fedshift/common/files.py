@@ -272,8 +272,8 @@ def hold(path: Path, wait: bool = False) -> int | None:
             with contextlib.suppress(*HELD):
                 fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
                 if _is(path, file):  # otherwise its holder has just removed it
-                    os.ftruncate(file, 0)
-                    os.write(file, json.dumps(asdict(this_process())).encode())
+                    # Truncated last: after truncation to 0, ext4 writes the file to the disk when it is closed.
+                    os.ftruncate(file, os.write(file, json.dumps(asdict(this_process())).encode()))
                     return file
             os.close(file)
         except FileNotFoundError:  # its holder has moved the folder
