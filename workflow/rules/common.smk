@@ -121,6 +121,8 @@ try:
                 read_again()
 except FedshiftError as error:
     raise WorkflowError(str(error)) from None
+except KeyboardInterrupt:
+    raise WorkflowError("Stopped before any job was started. Type the same command to go on.") from None
 
 RUN = {run.digest: run for run in PLAN.runs}
 PACKS, CELLS = {}, {experiment: [] for experiment in REQUEST.experiments}
