@@ -40,6 +40,7 @@ TYPES = {
     "boolean": "true or false",
     "integer": "whole number",
     "number": "number",
+    "null": "`null`",
 }
 
 

@@ -272,7 +272,7 @@ def hold(path: Path, wait: bool = False) -> int | None:
             with contextlib.suppress(*HELD):
                 fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
                 if _is(path, file):  # otherwise its holder has just removed it
-                    # Truncated last: after truncation to 0, ext4 writes the file to the disk when it is closed.
+                    # Truncated last: ext4 writes a file that was truncated to 0 to the disk at its close.
                     os.ftruncate(file, os.write(file, json.dumps(asdict(this_process())).encode()))
                     return file
             os.close(file)

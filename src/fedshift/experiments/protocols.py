@@ -25,11 +25,15 @@ DIGITS = 2  # significant digits of a value sampled from a range: short, and the
 class Space(Closed):
     """The values that a search tries for one setting: a list, or a range to sample from."""
 
-    values: list[Any] = Field([], description="The values; `[0.1, 0.01]` alone is short for this.")
-    low: float | None = Field(None, description="The least value of a range.")
-    high: float | None = Field(None, description="The largest value of a range.")
-    scale: str = Field("log", pattern="^(log|linear)$", description="Whether a range is even in logarithms.")
-    guess: str = Field("", description="Why these, where no paper prints the values that it searched.")
+    values: list[Any] = Field([], description="List of values; `[0.1, 0.01]` alone is the short form.")
+    low: float | None = Field(None, description="Minimum of a range.")
+    high: float | None = Field(None, description="Maximum of a range.")
+    scale: str = Field(
+        "log",
+        pattern="^(log|linear)$",
+        description="Whether a range is sampled uniformly in logarithms or in values.",
+    )
+    guess: str = Field("", description="Reason for these values, if the paper does not publish its search.")
 
     @model_validator(mode="before")
     @classmethod
@@ -75,57 +79,58 @@ class Evidence(Closed):
 
     paper: Any = Field(
         None,
-        description="The value in the paper, as docs/protocols.md shows ours, or words where it is none of "
-        "ours; null where it says nothing.",
+        description="The paper's value, as docs/protocols.md shows ours, or a description if we have no such "
+        "value; null if not stated.",
     )
-    at: str = Field("", description="Where the paper says it.")
+    at: str = Field("", description="Its place in the paper.")
     code: Any = Field(
-        None, description="The value in the released code; null where there is none or it does not say."
+        None, description="The value in the released code; null if there is no code or no such value."
     )
     why: str | dict[str, str] = Field(
         "",
-        description="The reason where ours is not the paper's, or not the code's where the paper is silent.",
+        description="The reason why ours differs from the paper, or from the code if the paper does not "
+        "state a value.",
     )
 
 
 class Protocol(Closed):
     """How a paper trains and reports: a partial RunSpec, and the round that its tables show."""
 
-    title: str = Field(description="What it is, in one line.")
+    title: str = Field(description="Title in one line.")
     paper: str = Field(
-        "", description="The paper's short name in reference/published.csv; empty for one of ours."
+        "", description="The paper's short name in reference/published.csv; empty for our own."
     )
-    base: str = Field("", description="The protocol that this one changes: its keys lie over that one's.")
-    notes: list[str] = Field([], description="What a reader must know, a sentence or two each.")
-    spec: Partial = Field(description="The settings of its runs, a part of a run's specification.")
-    datasets: dict[str, Partial] = Field({}, description="By data set: which settings differ on it.")
+    base: str = Field("", description="The protocol that this one extends; keys here override its keys.")
+    notes: list[str] = Field([], description="Notes for readers, one or two sentences each.")
+    spec: Partial = Field(description="Settings of its runs, a partial run specification.")
+    datasets: dict[str, Partial] = Field({}, description="Data set -> settings that differ on it.")
     presets: dict[str, dict[str, Partial]] = Field(
         {},
-        description='Named variants that an experiment may ask for: name -> data set, or "*" for all -> '
-        "which settings differ.",
+        description='Variants that an experiment may select with `preset`: name -> data set, or "*" for all '
+        "-> settings that differ.",
     )
-    seeds: list[int] = Field([], description="What `seed: all` means in an experiment's axes.")
+    seeds: list[int] = Field([], description="The seeds of `seed: all` in an experiment's axes.")
     headline: dict[str, list[str]] = Field(
         {},
-        description="The paper's own method -> the data sets of its tables, whose settings "
-        "docs/protocols.md compares.",
+        description="The paper's own method -> data sets of its tables, whose settings docs/protocols.md "
+        "compares.",
     )
     holds_out: bool = Field(True, description="Whether its tables hold out a domain.")
     grid: dict[str, Space] = Field(
-        {}, description="Dotted key -> what is searched for every method (`tune` of an experiment)."
+        {}, description="Dotted key -> search space for all methods (`tune` of an experiment)."
     )
     sources: dict[str, Evidence] = Field(
-        {}, description="Dotted key of a setting -> what paper and released code say about it."
+        {}, description="Dotted key of a setting -> its values in the paper and in the released code."
     )
     select: Literal["last", "best_first", "best_later"] = Field(
         "last",
-        description="The round that tables show: the last, or that of the highest validation accuracy "
-        "(`all`), the first or the later of equal ones.",
+        description="The round shown in tables: `last`, or the round of highest validation accuracy (`all`), "
+        "on ties the first or the later one.",
     )
     ddof: Literal[0, 1] = Field(
         1,
-        description="Standard deviations over seeds divide by n - ddof: 1 for a sample's, 0 where the "
-        "paper's code does.",
+        description="Standard deviations over seeds divide by n - ddof: 1 for the sample's, 0 if the paper's "
+        "code does so.",
     )
 
     def settings(self, dataset: str, preset: str, where: str) -> Partial:
@@ -145,14 +150,14 @@ class Preset(BaseModel):
 
     presets: dict[str, dict[str, Partial]] = Field(
         {},
-        description='Named variants that a row may ask for with `preset: <name>`: name -> data set, or "*" '
-        "for all -> which settings differ.",
+        description='Variants that a row may select with `preset: <name>`: name -> data set, or "*" for all '
+        "-> settings that differ.",
     )
     grid: dict[str, dict[str, Space]] = Field(
         {},
-        description='Protocol, or "*" for those that are not named -> dotted key -> what is searched for '
-        "this method, over what the protocol searches for every method. A printed number may be of any of a "
-        "paper's own values.",
+        description='Protocol, or "*" for all others -> dotted key -> search space of this method, which '
+        "overrides the protocol's. A published number may belong to any value that the paper "
+        "searched.",
     )
 
     @property

@@ -27,8 +27,8 @@ class AxisValues(Closed):
 
     key: str = Field(description="Dotted key of the setting: `method.params.ema`.")
     values: Values = Field(
-        description="The values in the order of tables, each once; `all` for target and seed: every domain "
-        "of the run's data set, and the seeds that the protocol names."
+        description="Distinct values in the order of tables. `all`: for target, every domain of the data "
+        "set; for seed, the protocol's seeds."
     )
 
     @field_validator("values", mode="before", json_schema_input_type=Values)
@@ -42,8 +42,8 @@ class AxisValues(Closed):
 class Adapt(Closed):
     """An additional row of tables: a method's runs, adapted to their held-out domain without its labels."""
 
-    run: str = Field(description="The row below `methods` whose runs are adapted.")
-    name: str = Field(description="The adaptation, one of `fedshift list evaluations` that adapts.")
+    run: str = Field(description="The row of `methods` whose runs are adapted.")
+    name: str = Field(description="An evaluation that adapts the model (see `fedshift list evaluations`).")
     params: Partial = Field({}, description="Parameters of the adaptation.")
 
 
@@ -54,47 +54,45 @@ class Tune(Closed):
     """
 
     budget: Annotated[int, Field(ge=1)] | Literal["grid"] = Field(
-        description="Points that are tried for each row, as many for each, spread over its search space; "
-        "`grid`: all points of each row's grid, as papers do, few for a method with few parameters."
+        description="Number of points tried for each row, spread over its search space. `grid`: all points "
+        "of each row's grid, as in papers; rows with fewer parameters then have fewer points."
     )
-    seeds: list[int] = Field(min_length=1, description="Seeds of the search; no final run may have them.")
+    seeds: list[int] = Field(min_length=1, description="Seeds of the search; final runs must not use them.")
     spec: Partial = Field(
         {},
-        description="What differs from the final runs, a part of a run's specification: `{federation: "
+        description="Settings that differ from the final runs, a partial run specification: `{federation: "
         "{rounds: 100}}`.",
     )
     axes: dict[str, list[Any]] = Field(
         {},
-        description="Axis -> the values on it that are tuned, together: one choice for all values of the "
-        "axis. Each value of an axis that is not here has a choice of its own.",
+        description="Axis -> values tuned together, with one choice for all values of the axis. On any other "
+        "axis, each value has its own choice.",
     )
     like: dict[str, str] = Field(
-        {}, description="Row -> the row whose choice it takes; it is not tuned itself."
+        {}, description="Row -> the row whose choice it uses instead of its own search."
     )
 
 
 class Compared(Closed):
     """A side of a claim: runs of a row, of this experiment or another."""
 
-    row: str = Field(description="The row.")
-    where: dict[str, Any] = Field({}, description="Axis -> value, beside those of the claim.")
-    metric: str = Field("", description="Its metric, where it is not the claim's.")
-    rounds: str = Field(
-        "", pattern=f"^({ROUNDS})?$", description="Its rounds, where they are not the claim's."
-    )
-    experiment: str = Field("", description="The experiment that the row is of, where it is another.")
+    row: str = Field(description="Row of the experiment.")
+    where: dict[str, Any] = Field({}, description="Axis -> value, in addition to those of the claim.")
+    metric: str = Field("", description="Metric, if it is not the claim's.")
+    rounds: str = Field("", pattern=f"^({ROUNDS})?$", description="Rounds, if they are not the claim's.")
+    experiment: str = Field("", description="Experiment of the row, if it is another one.")
     range: list[str] = Field(
         [],
-        description="Further rows: the side is then the largest value of all of them and the row, less the "
-        "smallest, seed by seed.",
+        description="Other rows. The side is then the largest minus the smallest value of these and the row, "
+        "seed by seed.",
     )
     peak: list[str] = Field(
         [],
-        description="Further rows, in the place of `range`: the side is then where among the row and these, "
-        "in this order, the value is largest, seed by seed: 0 is the first, 100 the last.",
+        description="Other rows, instead of `range`. The side is then the position of the largest value "
+        "among the row and these, in order, seed by seed: 0 for the first, 100 for the last.",
     )
-    plus: list[Compared] = Field([], description="Further runs, which are added.")
-    minus: list[Compared] = Field([], description="Further runs, which are subtracted: a gain.")
+    plus: list[Compared] = Field([], description="Other runs, whose values are added.")
+    minus: list[Compared] = Field([], description="Other runs, whose values are subtracted (a gain).")
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Compared:
@@ -108,30 +106,31 @@ class Claim(Closed):
     its columns.
     """
 
-    metric: str = Field(description="The metric that the paper compares, as tables name it.")
+    metric: str = Field(description="The metric that the paper compares, by its name in tables.")
     where: dict[str, Any] = Field(
-        {}, description="Axis -> the value to which the claim is confined; others are averaged."
+        {}, description="Axis -> the only value used for the claim; other axes are averaged."
     )
     rows: dict[str, str | Compared | list[str | Compared]] = Field(
         {},
-        description="What the paper calls a method -> the row of this experiment, where they differ; a row "
-        "at values of its own: {row: .., where: {axis: value}}; several of these, of which each is compared.",
+        description="The paper's name of a method -> the row of this experiment, if they differ; {row: .., "
+        "where: {axis: value}} for a row at other values; or a list of these, each of which is "
+        "compared.",
     )
     rounds: str = Field(
         SELECTED,
         pattern=f"^({ROUNDS})$",
-        description="Of which rounds the metric is: `selected`, the one that tables show; `round 40`; "
-        "`mean` over all that were evaluated; `fluctuation`, the standard deviation of its steps.",
+        description="Rounds of the metric: `selected`, as in tables; `round 40`; `mean` over all evaluated "
+        "rounds; `fluctuation`, the standard deviation of changes between them.",
     )
     subject: list[str] = Field(
         [],
-        description="Settings of this file (dotted keys) that the claim is about: that they are not the "
-        "paper's usual ones makes it no other experiment.",
+        description="Settings of this file (dotted keys) that the claim is about. They may differ from the "
+        "paper's usual settings.",
     )
     margin: float | None = Field(
         None,
-        description='Within how much "~" calls two rows equal, in the unit of the metric; left out: the '
-        "margin of the claim's paper in reference/published.yaml, in percentage points.",
+        description='Margin within which "~" considers two rows equal, in the unit of the metric. Default: '
+        "the margin of the paper in reference/published.yaml, in percentage points.",
     )
 
 
@@ -151,12 +150,12 @@ class Hypothesis(Closed):
         0.05,
         gt=0,
         lt=1,
-        description="1 minus the coverage of its intervals: smaller where several looks are planned.",
+        description="1 minus the coverage of intervals; smaller if several looks are planned.",
     )
     spread: Literal["rows", "pair"] = Field(
         "rows",
-        description="Of the interval: pooled over all rows, or of the two rows' differences alone, for a row "
-        "whose spread is known to be larger.",
+        description="Spread of the interval: pooled over all rows, or of the two rows' differences only, for "
+        "rows with larger spread.",
     )
 
     @property
@@ -180,34 +179,34 @@ class Table(Closed):
     seeds last.
     """
 
-    title: str = Field("", description="Its heading; without one its name.")
+    title: str = Field("", description="Heading; by default the table's name.")
     printed: list[str] = Field(
         [],
-        description="The paper's tables whose numbers its cells stand beside, as reference/published.csv "
-        "names them: each printed number has one cell in all experiments (docs/results/coverage.csv).",
+        description="The paper's tables to compare with, by their names in reference/published.csv. Each "
+        "published number has one cell in all experiments (docs/results/coverage.csv).",
     )
     columns: list[str] = Field(
         [],
-        description="Axes whose values are columns, by name. `metric` among them says where metrics stand; "
-        "without it they are innermost.",
+        description="Axes whose values are columns, outermost first. `metric` is the level of metrics; by "
+        "default the innermost.",
     )
     metrics: list[str] = Field(
         ["id", "ood"],
         min_length=1,
-        description="`<metric>.<aggregation over clients>` (`fedshift list metrics`); an aggregation alone "
-        "is of accuracy: `id`, mean over clients of their own test accuracy; `ood`, the held-out domain's; "
-        "`all`, as id, weighted by training images; `avg`, id under the name that FDSE prints; `worst`, "
-        "`std`, `pooled`. Besides: `cost.<name>`, `rounds_to.ood=60`, "
-        "`setting.<dotted key>`, `layer.<part>.<number>`; and `gain.` or `ratio.` before one of them, "
+        description="`<metric>.<aggregation over clients>` (see `fedshift list metrics`). An aggregation "
+        "alone refers to accuracy: `id`, mean over clients on their own test samples; `ood`, on "
+        "the held-out domain; `all`, as id, weighted by training images; `avg`, FDSE's name of "
+        "id; `worst`, `std`, `pooled`. Also `cost.<name>`, `rounds_to.ood=60`, `setting.<dotted "
+        "key>`, `layer.<part>.<number>`. The prefixes `gain.` and `ratio.` make any of them "
         "relative to the row `against` (docs/write-an-experiment.md).",
     )
     against: str = Field(
         "",
-        description="The row that `gain.` (its value less the cell's) and `ratio.` (the cell's over its "
-        "value) are relative to, run by run at the same values on all axes.",
+        description="Reference row of `gain.` (its value minus the cell's) and `ratio.` (the cell's value "
+        "divided by its own), run by run at the same values on all axes.",
     )
     select: list[Rule] = Field(
-        [], description="Rules that choose the round, side by side; none: the protocol's."
+        [], description="Rules that select the round, shown side by side; by default the protocol's."
     )
 
 
@@ -216,61 +215,59 @@ class Experiment(Closed):
     ("hfedf/table2").
     """
 
-    name: str = Field(description="Its path below experiments/ without suffix; not a key of the file.")
-    title: str = Field(description="What it is, in one line.")
+    name: str = Field(description="Path below experiments/ without suffix; not a key of the file.")
+    title: str = Field(description="Title in one line.")
     paper: str = Field(
-        "", description="The paper's short name in reference/published.csv; empty for one of ours."
+        "", description="The paper's short name in reference/published.csv; empty for our own."
     )
-    notes: list[str] = Field([], description="What a reader must know, a sentence or two each.")
-    protocol: str = Field(description="The file below reference/protocols/ that its runs follow.")
-    preset: str = Field("default", description="A preset of that protocol.")
+    notes: list[str] = Field([], description="Notes for readers, one or two sentences each.")
+    protocol: str = Field(description="Name of a file below reference/protocols/.")
+    preset: str = Field("default", description="Preset of the protocol.")
     spec: Partial = Field(
-        {}, description="What differs from the protocol for all methods, a part of a run's specification."
+        {}, description="Settings of all methods that differ from the protocol, a partial run specification."
     )
     methods: dict[str, Partial | None] = Field(
         min_length=1,
-        description="Row -> what differs for it, a part of a run's specification, with `preset:` of the "
-        "method if any; null for nothing. A row of another name than its method's says `method: {name: ..}`.",
+        description="Row -> its own settings, a partial run specification, optionally with `preset:` of the "
+        "method; null for none. A row whose name is not a method requires `method: {name: ..}`.",
     )
     axes: dict[str, AxisValues] = Field(
-        description="What is varied: `target`, `seed`, or a dotted key with its values; or a name of your "
-        "own with the key and its values, `alpha: {key: method.params.ema, values: [0.5, 1.0]}`. Tables, "
-        "`only` and claims call an axis by its name here."
+        description="Settings to vary: `target`, `seed` or a dotted key, with values; or a custom name with "
+        "key and values, `alpha: {key: method.params.ema, values: [0.5, 1.0]}`. Tables, `only` "
+        "and claims refer to axes by these names."
     )
     only: dict[str, dict[str, list[Any]]] = Field(
-        {}, description="Row -> axis -> the values to which the row is confined."
+        {}, description="Row -> axis -> the only values used for the row."
     )
-    tune: Tune | None = Field(
-        None, description="How its methods are tuned before it is trained; null: they are not."
-    )
-    adapt: dict[str, Adapt] = Field({}, description="Further rows: adapted runs.")
+    tune: Tune | None = Field(None, description="How methods are tuned before training; null for no tuning.")
+    adapt: dict[str, Adapt] = Field({}, description="Additional rows of adapted runs, by name.")
     evaluations: list[Entry] = Field(
         [],
-        description="What is computed of all its runs from their kept weights: kinds, or {kind: its "
-        "parameters}: `fedshift list evaluations`.",
+        description="Evaluations computed from the saved weights of all runs: names, or {name: parameters} "
+        "(see `fedshift list evaluations`).",
     )
-    tables: dict[str, Table] = Field({}, description="Its tables by name.")
+    tables: dict[str, Table] = Field({}, description="Tables by name.")
     figures: list[Entry] | None = Field(
         None,
-        description="Kinds of figures, or {kind: its parameters}: `fedshift list figures`. Left out: "
-        "`curves`, and `claims` where the experiment tests some.",
+        description="Figures: names, or {name: parameters} (see `fedshift list figures`). Default: `curves`, "
+        "and `claims` if the experiment tests claims.",
     )
     published: dict[str, str | list[str]] = Field(
         {},
-        description='Row, or "*" for all others -> run_key in reference/published.csv; `{method}`, '
-        "`{<axis>}` and the `{layer}` of a column are filled in. Of several, where networks differ by data "
-        "set, the first that is printed; none: `[]`.",
+        description='Row, or "*" for all others -> run_key in reference/published.csv, in which `{method}`, '
+        "`{<axis>}` and the `{layer}` of a column are replaced. In a list (networks that differ "
+        "by data set), the first published one counts; `[]` for none.",
     )
     claims: dict[str, Claim] = Field(
         {}, description="Id of a row of reference/claims.csv -> how it is judged."
     )
     hypotheses: dict[str, Hypothesis] = Field(
-        {}, description="Name -> what its runs are to confirm or refute, declared before they are trained."
+        {}, description="Name -> hypothesis that the runs confirm or refute, declared before training."
     )
     train: bool = Field(
         True,
-        description="Whether its runs are trained; false where its tables show only what declarations say "
-        "(`setting`, `layer`, counted costs).",
+        description="Whether runs are trained; false if tables show only declared values (`setting`, "
+        "`layer`, counted costs).",
     )
 
     @field_validator("axes", mode="before", json_schema_input_type=dict[str, AxisValues | Values])

@@ -213,22 +213,24 @@ def _sequence(spaces: Mapping[str, Space]) -> Iterator[Point]:
 class Chosen(Closed):
     """The chosen values of one row."""
 
-    row: str = Field(description="Its label.")
-    where: dict[str, Any] = Field(description="Axis -> value, of the axes that are tuned value by value.")
+    row: str = Field(description="Label of the row.")
+    where: dict[str, Any] = Field(description="Axis -> value, for axes whose values are tuned separately.")
     values: dict[str, Any] = Field(description="Dotted key -> value.")
     validation: float = Field(
-        description="The score of these values: accuracy ALL on validation, percent, mean over the runs."
+        description="Score of these values: validation accuracy ALL in percent, mean over runs."
     )
-    points: int = Field(description="Points that were tried.")
-    failed: int = Field(description="Of these, points with a run that failed or is not finite.")
-    runs: list[str] = Field(description="The ids of the runs that the score is the mean of.")
+    points: int = Field(description="Number of points tried.")
+    failed: int = Field(description="Of these, points with a failed or non-finite run.")
+    runs: list[str] = Field(description="Run ids that the score averages.")
 
 
 class Choice(Closed):
     """The chosen values of all rows."""
 
-    rule: str = Field(description="Which round of a run counted, the protocol's `select`.")
-    chosen: list[Chosen] = Field(description="A row at a place each, in the order of the experiment's file.")
+    rule: str = Field(description="Rule that selected the round: the protocol's `select`.")
+    chosen: list[Chosen] = Field(
+        description="One entry per row and place, in the order of the experiment's file."
+    )
 
     def of(self, experiment: Experiment, row: str, point: dict[str, Any]) -> Partial:
         """The settings chosen for a run of the experiment, by its row and its axis values.

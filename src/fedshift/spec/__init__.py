@@ -35,14 +35,12 @@ __all__ = ["Closed", "Division", "Method", "Model", "RunSpec", "closed", "parse"
 class RunSpec(Division):
     """One training run."""
 
-    data: Data = Field(description="Which images, which domain is held out, and what the network sees.")
-    model: Model = Field(description="Architecture and start.")
-    method: Method = Field(description="Federated method and its hyper-parameters.")
+    data: Data = Field(description="The images, the held-out domain, and the network's input.")
+    model: Model = Field(description="Architecture and initial weights.")
+    method: Method = Field(description="The federated method and its hyper-parameters.")
     local: Local = Field(description="A client's training in one round.")
-    federation: Federation = Field(
-        description="Rounds, who takes part in them, and the weights of the average."
-    )
-    evaluation: Evaluation = Field(Evaluation(), description="When to evaluate, and which weights to keep.")
+    federation: Federation = Field(description="Rounds, participation, and the weights of the average.")
+    evaluation: Evaluation = Field(Evaluation(), description="When to evaluate, and which weights to save.")
 
     @model_validator(mode="after")
     def _pixels(self) -> RunSpec:

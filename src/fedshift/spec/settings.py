@@ -20,24 +20,24 @@ class Prepare(Closed):
 
     px: int = Field(32, ge=8, le=1024, description="Side of the square images on disk, in pixels.")
     resample: Literal["bilinear"] = Field(
-        "bilinear", description="How an image is resized to `px`: by Pillow's filter, which is antialiased."
+        "bilinear", description="Pillow's antialiased filter that resizes images to `px`."
     )
 
 
 class Source(Closed):
     """The images, how they are decoded, and the held-out domain."""
 
-    dataset: str = Field(description="Name of the data set; `fedshift list datasets` names all.")
+    dataset: str = Field(description="Name of the data set (see `fedshift list datasets`).")
     release: str = Field(
         "original",
-        description="Which published version of the images; docs/datasets.md lists each data set's.",
+        description="Published version of the images; docs/datasets.md lists the releases of each data set.",
     )
     target: str | tuple[str, str] | None = Field(
         None,
-        description="The held-out domain, in which no client trains; null for none. Of two, `[a, b]`, a is "
-        "reported and b chooses the round (leave-one-domain-out validation).",
+        description="The held-out domain, on which no client trains; null for none. With two, `[a, b]`, "
+        "results are reported on a, and b selects the round (leave-one-domain-out validation).",
     )
-    prepare: Prepare = Field(Prepare(), description="How raw images are decoded.")
+    prepare: Prepare = Field(Prepare(), description="How raw images are decoded and resized.")
 
     @property
     def held_out(self) -> tuple[str, ...]:
@@ -68,19 +68,19 @@ class Data(Source):
         32,
         ge=8,
         le=1024,
-        description="Side of the images that the network sees, in pixels; at most `prepare.px`. The network "
-        "may ask for a minimum.",
+        description="Side of the network's input images in pixels, at most `prepare.px`. Some networks have "
+        "a minimum.",
     )
     normalise: Literal["unit", "half", "imagenet"] = Field(
         "unit",
-        description="Scale of pixel values: `unit` [0, 1]; `half` [-1, 1]; `imagenet` by ImageNet's mean "
-        "and deviation per channel.",
+        description="Range of pixel values: `unit`, [0, 1]; `half`, [-1, 1]; `imagenet`, standardised by "
+        "ImageNet's mean and standard deviation per channel.",
     )
     augment: Literal["none", "flip", "translate", "domainbed", "fedrd"] = Field(
         "none",
-        description="Random changes of training images: none; `flip`, left to right; `translate`, a flip, "
-        "then a crop of the image at 9/8 of its size; `domainbed`, crop, flip, colours and greyscale; "
-        "`fedrd`, the same with stronger colours.",
+        description="Augmentation of training images: `none`; `flip`, horizontal; `translate`, a flip and a "
+        "crop of the image enlarged to 9/8; `domainbed`, crop, flip, colour jitter and greyscale; "
+        "`fedrd`, the same with stronger jitter.",
     )
 
 
@@ -89,14 +89,15 @@ class Groups(Closed):
 
     pattern: str = Field(
         "",
-        description="A regular expression that finds the group in the name of an image's file: its first "
-        "bracketed part, `(P[0-9]+)_`, or all that it matches.",
+        description="A regular expression that extracts the group from an image's file name: its first "
+        "capturing group, as in `(P[0-9]+)_`, or the whole match.",
     )
     file: str = Field(
         "",
-        description="A CSV file in the project, with columns `path` (domain/class/file, or file), `group`.",
+        description="A CSV file in the project with the columns `path` (domain/class/file, or file) and "
+        "`group`.",
     )
-    sha256: str = Field("", description="Of the file; filled in where runs are declared.")
+    sha256: str = Field("", description="SHA-256 of the file, filled in when runs are declared.")
 
     @model_validator(mode="after")
     def _one(self) -> Groups:
@@ -114,33 +115,34 @@ class Partition(Closed):
 
     scheme: str = Field(
         "domain_per_client",
-        description="How samples are dealt to clients; `fedshift list partitions` names all schemes.",
+        description="How samples are divided between clients (see `fedshift list partitions`).",
     )
     params: dict[str, Any] = Field({}, description="Parameters of the scheme.")
     fractions: tuple[float, float, float] = Field(
         (0.8, 0.1, 0.1),
-        description="Train, validation and test part of every client's samples, drawn at random. They sum "
-        "to 1; neither train nor validation is 0, as rounds are chosen on validation.",
+        description="Fractions of each client's samples for training, validation and test, split at random. "
+        "They sum to 1. Training and validation must not be 0, as rounds are selected on "
+        "validation images.",
     )
     split: Literal["random", "official"] = Field(
         "random",
-        description="Whether parts are drawn at random by `fractions` or taken from the data set's own "
-        "lists.",
+        description="Whether samples are split at random by `fractions`, or by the official lists.",
     )
     groups: Literal["apart", "together"] | Groups = Field(
         "apart",
-        description="`together` keeps duplicates of an image on one side of a split; `apart` ignores them. "
-        "`{pattern: REGEX}` or `{file: CSV}` keeps all images of a group (a patient) on one side.",
+        description="`together` keeps duplicates of an image on one side of a split; `apart` ignores "
+        "duplicates. `{pattern: REGEX}` or `{file: CSV}` keeps all images of a group, such as a "
+        "patient, on one side.",
     )
     target_split: Literal["all", "test", "client"] = Field(
         "all",
-        description="Which images of the held-out domain are tested: all; its official test list; the test "
-        "part that it would have as a client of its own (FDSE's unseen clients).",
+        description="Test images of the held-out domain: `all`; `test`, its official test list; `client`, "
+        "the test part that it would have as a client (FDSE's unseen clients).",
     )
     modify: dict[str, dict[str, Any]] = Field(
         {},
-        description="Changes made to the finished partition, by name with their parameters, in this order; "
-        "`fedshift list modifiers` names all.",
+        description="Modifiers of the partition in order, by name, with their parameters (see `fedshift list "
+        "modifiers`).",
     )
 
     @model_validator(mode="after")
@@ -154,13 +156,13 @@ class Partition(Closed):
 class Division(Closed):
     """All that a partition depends on. Every RunSpec also has these blocks."""
 
-    data: Source = Field(description="Which images, and which domain is held out.")
-    partition: Partition = Field(Partition(), description="Who holds which sample.")
+    data: Source = Field(description="The images and the held-out domain.")
+    partition: Partition = Field(Partition(), description="How samples are divided between clients.")
     seed: int = Field(
         0,
         ge=0,
         lt=2**63,
-        description="Decides every draw: split, start, batches, augmentation, participation.",
+        description="Random seed of the split, initial weights, batches, augmentation and participation.",
     )
 
     @property
@@ -186,12 +188,12 @@ class Division(Closed):
 class Model(Closed):
     """Architecture and start."""
 
-    name: str = Field(description="Name of the network; `fedshift list models` names all.")
+    name: str = Field(description="Name of the network (see `fedshift list models`).")
     params: dict[str, Any] = Field({}, description="Parameters of the network.")
     init: Literal["scratch", "imagenet"] = Field(
         "scratch",
-        description="Start: `scratch`, drawn from the run's seed and each tensor's name; `imagenet`, the "
-        "first weights that torchvision published (docs/datasets.md).",
+        description="Initial weights: `scratch`, random, from the run's seed and each tensor's name; "
+        "`imagenet`, torchvision's first published weights (docs/datasets.md).",
     )
 
     def build(self, classes: int, px: int) -> Any:
@@ -207,7 +209,7 @@ class Model(Closed):
 class Method(Closed):
     """Federated method and its hyper-parameters (those of its `Params`)."""
 
-    name: str = Field(description="Name of the method; docs/methods.md describes all.")
+    name: str = Field(description="Name of the method (see docs/methods.md).")
     params: dict[str, Any] = Field({}, description="Hyper-parameters of the method.")
 
     def build(self) -> Any:
@@ -235,46 +237,45 @@ class Schedule(Closed):
         "lr * (1 + cos(pi u / U)) / 2.",
     )
     unit: Literal["round", "epoch"] = Field(
-        "round", description="What u counts: rounds, or local epochs over all rounds."
+        "round", description="Unit of u: rounds, or local epochs over all rounds."
     )
     gamma: float = Field(1.0, gt=0, le=1, description="Decay factor of `exponential` and `step`.")
-    step: int = Field(1, ge=1, le=MOST, description="Units between two decays of `step`.")
+    step: int = Field(1, ge=1, le=MOST, description="Units between decays of `step`.")
 
 
 class Local(Closed):
     """A client's training in one round."""
 
-    batch: int = Field(ge=1, le=MOST, description="Images in a batch; a client with fewer takes all it has.")
+    batch: int = Field(ge=1, le=MOST, description="Batch size; a client with fewer images uses all of them.")
     batch_rule: Literal["wrap", "drop_last", "keep_last"] = Field(
         "keep_last",
-        description="What becomes of the last n mod B images of an epoch: `keep_last` trains on the smaller "
-        "batch (but for a single image before batch normalisation), `drop_last` leaves them out, `wrap` "
-        "fills the batch from the next shuffled pass.",
+        description="The last n mod B images of an epoch: `keep_last` trains on the smaller batch (except a "
+        "single image before batch normalisation), `drop_last` skips them, `wrap` fills the batch "
+        "from the next shuffled pass.",
     )
-    epochs: int = Field(
-        1, ge=1, le=MOST, description="Passes over the client's training images in one round."
-    )
-    optimizer: Literal["sgd", "adam"] = Field("sgd", description="The clients' optimiser, torch's.")
-    lr: float = Field(ge=0, description="Learning rate before its schedule.")
-    momentum: float = Field(0.0, ge=0, lt=1, description="Momentum of `sgd`; adam has its own.")
+    epochs: int = Field(1, ge=1, le=MOST, description="Local epochs per round.")
+    optimizer: Literal["sgd", "adam"] = Field("sgd", description="The clients' optimiser (torch.optim).")
+    lr: float = Field(ge=0, description="Initial learning rate.")
+    momentum: float = Field(0.0, ge=0, lt=1, description="Momentum of `sgd`; `adam` uses its own.")
     weight_decay: float = Field(
-        0.0, ge=0, description="Factor of the weights that is added to their gradient, in both optimisers."
+        0.0,
+        ge=0,
+        description="L2 penalty: this factor times the weights is added to the gradient, in both optimisers.",
     )
     optimizer_state: Literal["reset", "persist"] = Field(
         "reset",
-        description="Whether a client's optimiser starts anew in each round or goes on where its last one "
-        "ended.",
+        description="Whether a client's optimiser state is reset in each round or persists.",
     )
     clip: float | None = Field(
         None,
         gt=0,
-        description="The largest norm of the whole gradient, above which it is scaled down; null for none.",
+        description="Maximum norm of the whole gradient, which is scaled down if larger; null: no clipping.",
     )
-    schedule: Schedule = Field(Schedule(), description="The learning rate over time.")
+    schedule: Schedule = Field(Schedule(), description="Learning-rate schedule.")
     precision: Literal["fp32", "tf32", "bf16"] = Field(
         "fp32",
-        description="Arithmetic: `fp32`; `tf32`, on CUDA convolutions and matrix products of fp32 tensors "
-        "by their first 10 bits of mantissa; `bf16`, torch's autocast.",
+        description="Precision: `fp32`; `tf32`, 10 bits of mantissa in convolutions and matrix products on "
+        "CUDA; `bf16`, torch's autocast.",
     )
 
     @model_validator(mode="after")
@@ -292,13 +293,12 @@ class Federation(Closed):
         1.0,
         gt=0,
         le=1,
-        description="Fraction of the clients that takes part in each round, drawn without replacement, at "
-        "least one.",
+        description="Fraction of clients sampled in each round, without replacement; at least one client.",
     )
     weights: Literal["size", "uniform"] = Field(
         "size",
-        description="Weights of the server's average: by training images, or all alike. Methods with a rule "
-        "of their own refuse it.",
+        description="Weights of clients in the server's average: by number of training images, or uniform. "
+        "Methods with their own rule reject this setting.",
     )
 
     @model_validator(mode="before")
@@ -314,13 +314,13 @@ class Evaluation(Closed):
     """When to evaluate, and which weights to keep."""
 
     every: int = Field(
-        1, ge=1, le=MOST, description="Rounds between two evaluations; the last round is always evaluated."
+        1, ge=1, le=MOST, description="Rounds between evaluations; the last round is always evaluated."
     )
     keep: Literal["none", "post_agg", "slots", "clients"] = Field(
         "post_agg",
-        description="Which weights stay of the best and the last round: none, those after aggregation, or "
-        "with `slots` also the server's slots that the method declares worth it (hFedF's hypernetwork), "
-        "with `clients` also every client's model right after its local training.",
+        description="Weights to save from the best and the last round: `none`; `post_agg`, after "
+        "aggregation; `slots`, also server slots that the method marks for saving (hFedF's hypernetwork); "
+        "`clients`, also each client's model after local training.",
     )
 
 
