@@ -36,22 +36,17 @@ class Cluster:
     fedshift itself adds GPU, memory, minutes and the warning before the time limit.
     """
 
-    slurm_partition: str | None = key(
-        "Partition that jobs go to; without it the cluster's default one.", None
-    )
-    slurm_account: str | None = key("Account that pays for them.", None)
+    slurm_partition: str | None = key("Partition of jobs; by default the cluster's default partition.", None)
+    slurm_account: str | None = key("Account that jobs are charged to.", None)
     qos: str | None = key("Quality of service of jobs.", None)
-    constraint: str | None = key("Features that a node must have: `a100`.", None)
-    gpu_model: str | None = key("Model of the GPU that a job gets: `a100`.", None)
-    gres: str | None = key(
-        "Part of a GPU that a job gets, where the cluster shares GPUs: `shard:1`, `mps:25`.", None
-    )
-    clusters: str | None = key(
-        "Names of the clusters that may take a job, where several share one Slurm.", None
-    )
+    constraint: str | None = key("Required features of nodes: `a100`.", None)
+    gpu_model: str | None = key("GPU model of jobs: `a100`.", None)
+    gres: str | None = key("Part of a GPU per job, if the cluster shares GPUs: `shard:1`, `mps:25`.", None)
+    clusters: str | None = key("Names of the clusters to submit to, if several share one Slurm.", None)
 
     slurm_extra: str | None = key(
-        "Further options of sbatch, instead of the profile's `--signal=TERM@120`: keep that among them.", None
+        "Additional options of sbatch. They replace the profile's `--signal=TERM@120`, so repeat it here.",
+        None,
     )
 
     @classmethod

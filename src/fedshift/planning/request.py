@@ -54,35 +54,33 @@ class Request:
     """The experiments of a plan, and how they are trained."""
 
     experiments: tuple[str, ...] = key(
-        "Experiments to reproduce: files below experiments/ without suffix; a folder stands for all in it, "
-        "except tuned ones whose settings are not chosen (docs/tuning.md)."
+        "Experiments to reproduce: files below experiments/ without suffix, or folders. Folders leave out "
+        "tuned experiments whose settings are not chosen yet (docs/tuning.md)."
     )
-    pack: int = key("Seeds of one configuration that one job trains.", 10, ge=1)
+    pack: int = key("Maximum number of seeds of one configuration per job (a pack).", 10, ge=1)
     device: Literal["cpu", "cuda"] = key(
-        "What training times are estimated for, and whether a job asks for a GPU.", "cpu"
+        "Device for which training time is estimated; with `cuda`, jobs request a GPU.", "cpu"
     )
-    parallel: int = key("Runs of a job that train at once.", 1, ge=1)
+    parallel: int = key("Number of runs that a job trains at the same time.", 1, ge=1)
     hours: int = key(
-        "The most hours that a job asks a cluster for: packs are cut by it; a longer run goes on job after "
-        "job.",
+        "Maximum hours that a job requests. Packs are divided to fit; a longer run resumes in the next job.",
         24,
         ge=1,
         le=365 * 24,
     )
     minutes: int = key(
-        "The least minutes of training that are worth a job: what lasts less shares one with other "
-        "configurations of its method and data set.",
+        "Minimum minutes of training per job; shorter packs of the same method and data set are grouped.",
         0,
         ge=0,
     )
     graph: Literal["auto", "off"] = key(
-        "Whether a GPU replays training steps as CUDA graphs where a method allows it (docs/performance.md). "
+        "`auto` replays training steps as CUDA graphs if the method allows it (docs/performance.md). "
         'Write `"off"` in quotes.',
         "off",
     )
     sets: Mapping[str, Sequence[str]] | None = key(
-        "Names for several experiments, which stand wherever an experiment's may: set -> files below "
-        "experiments/ without suffix, folders, or patterns (`hfedf/table*`).",
+        "Names for sets of experiments, accepted like names of experiments: set -> files below experiments/ "
+        "without suffix, folders, or patterns (`hfedf/table*`).",
         None,
     )
 
