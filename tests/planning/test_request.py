@@ -23,7 +23,7 @@ from tests.conftest import ROOT
         ({"experiments": ["one"], "pack": True}, "'pack' cannot be True"),
         (
             {"experiments": ["one"], "hours": 0.5},
-            "'hours' cannot be 0.5\n.*most hours that a job asks a cluster for.*1 or more",
+            "'hours' cannot be 0.5\n.*Maximum hours that a job requests.*1 or more",
         ),
         ({"experiments": ["one"], "device": "tpu"}, "Valid: cpu, cuda"),
         ({"experiments": ["one"], "graph": "on"}, "'graph' cannot be 'on'\n.*Valid: auto, off"),
