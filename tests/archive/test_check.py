@@ -46,7 +46,7 @@ def without(values: pa.Table) -> pa.Table:
         (summary(lambda of: of.update(digest="0" * 16)), (SUMMARY, "run id is 0000000000000000")),
         (summary(lambda of: of.pop("hashes")), ("'hashes' is missing",)),
         (lambda old: rewritten(old, {SUMMARY: b"[]"}), (SUMMARY,)),
-        (lambda old: rewritten(old, {SUMMARY: b"{"}), (SUMMARY, "is no summary of a run")),
+        (lambda old: rewritten(old, {SUMMARY: b"{"}), (SUMMARY, "is not a summary of a run")),
         (lambda old: rewritten(old, finished=2e9), (INDEX, "finished is 2000000000.0, and the run was at ")),
         (lambda old: rewritten(old, {METRICS: b"PAR1"}), (METRICS, "is no Parquet file")),
         (table(METRICS, without), (METRICS, "column 'value' is not there, not double")),

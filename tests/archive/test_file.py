@@ -64,7 +64,7 @@ def members(archived: Archived) -> dict[str, bytes]:
     ("changed", "said"),
     [
         ({METRICS: b"other"}, f"{METRICS}: has other bytes"),
-        ({"../outside.parquet": b"x"}, "../outside.parquet: is no file of an archived run"),
+        ({"../outside.parquet": b"x"}, "../outside.parquet: is not a file of an archived run"),
         ({INDEX: b"{"}, f"{INDEX}: is not whole"),
         ({INDEX: b'{"format": 2}'}, f"{INDEX}: is of format 2, and this code reads 1"),
         ({INDEX: b'{"format": 1, "run": "a"}'}, f"{INDEX}: "),
@@ -90,7 +90,7 @@ def test_a_member_that_is_missing_or_compressed_is_named(archived: Archived) -> 
 def test_a_file_under_another_name_is_refused(archived: Archived) -> None:
     other = archived.path.with_name(archived.path.name.replace(archived.hash, "0" * 12))
     archived.path.rename(other)
-    with pytest.raises(FedshiftError, match="is not the file that its name tells"):
+    with pytest.raises(FedshiftError, match="does not match its name"):
         read(other)
     with pytest.raises(FedshiftError, match="has no name of an archived run"):
         read(archived.path.with_name("run.zip"))

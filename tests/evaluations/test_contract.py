@@ -131,7 +131,7 @@ def test_clients_models_that_were_kept_are_those_after_their_training(name: str,
         assert own == pytest.approx({place: recorded_losses(ended, 2)[place] for place in own}, rel=1e-6)
         assert {place[3] for place in own} == {0, 1, 2}
     _, without = restored(name, tmp_path / "without")
-    with pytest.raises(FedshiftError, match="kept no model of its clients at the stage 'post_train'"):
+    with pytest.raises(FedshiftError, match="has no saved model of its clients at the stage 'post_train'"):
         without.of_clients("post_train")
 
 

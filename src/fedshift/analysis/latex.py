@@ -82,7 +82,7 @@ def text(collected: Collected, name: str, cells: pd.DataFrame, printed: bool = F
     notes = []
     if not all(column(str(name)).declared for name in cells["metric"].unique()):
         spread = "Mean over 1 seed" if usual == 1 else f"Mean ± standard deviation over {usual} seeds"
-        counted = f"{spread}, unless (n = ...) says otherwise; best bold, second underlined."
+        counted = f"{spread}, unless stated as (n = ...); best bold, second underlined."
         notes.append(
             counted if usual else "No cell has a number: the runs that it averages are not finished."
         )

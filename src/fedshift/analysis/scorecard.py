@@ -295,7 +295,9 @@ def markdown(card: Scorecard) -> str:
     parts = [card.opening]
     if card.outdated:
         made = [f"- `fedshift table {name}`: {', '.join(ids)}" for name, ids in card.outdated.items()]
-        parts += ["Not counted, because the reference has other words for them; to make these tables anew:"]
+        parts += [
+            "Not counted, because their text in the reference has changed. To write these tables again:"
+        ]
         parts += ["\n".join(made)]
     if card.findings:
         parts += ["## What the runs say"]

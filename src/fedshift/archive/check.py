@@ -32,7 +32,7 @@ def check(workspace: Workspace, archived: Archived) -> None:
     try:
         lacking = SUMMARY_KEYS - {*(summary := archived.summary)}
     except (ValueError, TypeError) as error:
-        raise _refused(archived, SUMMARY, f"is no summary of a run: {error}") from None
+        raise _refused(archived, SUMMARY, f"is not a summary of a run: {error}") from None
     if lacking:
         raise _refused(archived, SUMMARY, f"'{min(lacking)}' is missing")
     tables = {name: _table(archived, name) for name in archived.content if name.endswith(".parquet")}

@@ -143,13 +143,15 @@ def read(path: Path) -> Archived:
         if member not in members:
             raise _refused(path, "is not there, and the index names it", where)
         if member not in PLAIN and not EVALUATED.fullmatch(member):
-            raise _refused(path, "is no file of an archived run", where)
+            raise _refused(path, "is not a file of an archived run", where)
         if sha256(members[member]) != index.files.get(member):
             raise _refused(path, "has other bytes than when it was archived", where)
     if SUMMARY not in members or METRICS not in members:
         raise _refused(path, f"has no {SUMMARY} or no {METRICS}")
     if Path(index.run).name != name[1] or sha256(data)[:12] != name[2]:
-        raise _refused(path, "is not the file that its name tells", f"{path}: {INDEX}")
+        raise _refused(
+            path, "does not match its name, which has the run and the hash of the content", f"{path}: {INDEX}"
+        )
     return Archived(path, index, members)
 
 

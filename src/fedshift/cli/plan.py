@@ -182,7 +182,7 @@ def _notes(
         longest = max(longer, key=lambda run: run.minutes)
         yield (
             f"{len(longer)} runs may outlast a job of {request.hours} hours (params.yaml: hours) and rely on "
-            f"their checkpoints: the next attempt goes on. The longest: {longest.minutes / 60:.0f} hours, "
+            f"their checkpoints: the next attempt resumes. The longest: {longest.minutes / 60:.0f} hours, "
             f"{longest.directory}"
         )
     import torch

@@ -146,7 +146,7 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=1, sort_keys=True) + "\n")
 
 
-def read_json(path: Path, cure: str = "Remove it; it is then made anew.") -> dict[str, Any] | None:
+def read_json(path: Path, cure: str = "Remove it; it is then written again.") -> dict[str, Any] | None:
     """The JSON object in a file; None if there is no file.
 
     Raises Damaged with `cure` for a truncated file.

@@ -36,7 +36,7 @@ def read_lists(path: Path) -> dict[str, str]:
 
 @functools.lru_cache(maxsize=4)
 def _read(path: Path, time: int) -> dict[str, str]:
-    return dict(read_table(path, {"path": "str", "split": "str"}, "Restore it, or give the lists anew."))
+    return dict(read_table(path, {"path": "str", "split": "str"}, "Restore it, or give the lists again."))
 
 
 def read_table(path: Path, columns: dict[str, str], cure: str) -> list[tuple[Any, ...]]:

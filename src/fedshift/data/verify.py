@@ -42,7 +42,7 @@ def verify(workspace: Workspace, name: str, release: str = "original") -> Path:
         raise FedshiftError(declared["list"], what, f"Restore these files, or {_take_as_is(name, release)}")
     problems = differences(wanted, actual)
     if problems:
-        instead = f"fetch it anew: remove {raw}, then: fedshift fetch {name} --release {release}"
+        instead = f"fetch it again: remove {raw}, then: fedshift fetch {name} --release {release}"
         if dataset.release(release).manifest is None:
             instead = _take_as_is(name, release)
         what = "\n  ".join([f"differs from its manifest ({declared['files']:,} files):", *problems])

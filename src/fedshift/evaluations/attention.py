@@ -57,7 +57,7 @@ class Attention(Evaluation):
     @classmethod
     def check(cls, model: Model, where: object) -> None:
         if not isinstance(model.neck, Neck):
-            what = "the network has no attention module whose maps could be drawn"
+            what = "the network has no attention module whose maps could be plotted"
             raise FedshiftError(where, what, "Choose runs of stablefdg, with attention.")
 
     def rows(self, run: Trained) -> Iterator[Row]:

@@ -105,7 +105,7 @@ class Trained:
             if fitting := [tested[name] for name in wanted if name in tested]:
                 chosen[client] = fitting[0]
         if not chosen:
-            what = f"kept no model of its clients at the stage '{stage}'"
+            what = f"has no saved model of its clients at the stage '{stage}'"
             cure = "Train it with evaluation.keep: clients."
             if self.round == 0:
                 what = f"reports its start, where no client has a model of the stage '{stage}'"

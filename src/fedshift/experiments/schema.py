@@ -291,7 +291,9 @@ class Experiment(Closed):
         """Check names of rows and tables, which become names of files."""
         for name in named if isinstance(named, dict) else ():
             if isinstance(name, str) and not NAME.fullmatch(name):
-                raise ValueError(f"{name!r} is no name: files bear it, so neither slash nor dot before it")
+                raise ValueError(
+                    f"{name!r} is not a valid name of a file: no slash, and no dot at the beginning"
+                )
         return named
 
     @model_validator(mode="after")

@@ -22,7 +22,7 @@ from fedshift.spec.block import params
 from fedshift.storage.workspace import Workspace
 
 Use = tuple[str, dict[str, Any], RunSpec]  # a run: its row, its values on the axes, its spec
-WHOSE = "A row with a name of its own says whose it is: {}: {{method: {{name: fedavg}}}}."
+WHOSE = "A row whose name is not a method requires one: {}: {{method: {{name: fedavg}}}}."
 HOLDS_OUT = {"oracle": 1, "held_out": 2}  # the held-out domains that a rule needs to choose a round by
 
 

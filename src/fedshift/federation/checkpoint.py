@@ -56,7 +56,7 @@ def resume(federation: Federation, path: Path, segments: Path, identity: str, co
     if not path.exists():
         _keep_until(-1, segments)
         return None
-    tensors, metadata = read_tensors(path, "Delete it: the run then starts anew.")
+    tensors, metadata = read_tensors(path, "Delete it: the run then starts from scratch.")
     changed = metadata.get("code", code) != code
     if changed or not metadata["segment"]:
         why = "begun before the method's file changed" if changed else "by an earlier version"

@@ -83,7 +83,7 @@ def environment(device: torch.device, threads: int, commit: str, graphs: bool = 
         },
         "bf16": "instructions" if has_bf16(device) else "products in fp32, rounded",
         "graph": "auto" if graphs else "off",
-        "exact_resume": "asked for deterministic kernels"
+        "exact_resume": "deterministic kernels requested"
         if cuda
         else "bit for bit with these threads and instruction set",
         "slurm_job": os.environ.get("SLURM_JOB_ID"),

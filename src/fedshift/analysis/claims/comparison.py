@@ -174,7 +174,7 @@ def changes(
     try:
         every = _pairs(workspace, experiment.model_dump_json())
     except FedshiftError as error:  # an axis or a row is not valid under the plain protocol
-        return [f"protocol {experiment.protocol} as it stands cannot run it: {error.what}"]
+        return [f"protocol {experiment.protocol} without changes cannot run it: {error.what}"]
     pairs = [
         pair for pair in every if pair[0].label in labels and claim.where.items() <= pair[0].axes.items()
     ]

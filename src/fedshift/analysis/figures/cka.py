@@ -30,7 +30,7 @@ class CKA(Figure):
             "Similarity of clients' networks",
             in_order(pd.concat([rings, by.mean().reset_index()]), label=methods, x=names),
             Axis("pair of clients" if "–" in names[0] else "client, mean over all others", names=names),
-            Axis("linear CKA of features\n(1: alike)", limits=(0.0, 1.03)),
+            Axis("linear CKA of features\n(1: identical)", limits=(0.0, 1.03)),
             methods,
             notes(held_out(collected, frame), several and "dots: means over runs; rings: runs"),
             size=(max(3.6, 0.5 * len(names)), 2.7),

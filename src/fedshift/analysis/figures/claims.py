@@ -51,7 +51,7 @@ class Claims(Figure):
             (frame["style"] == "square").any() and "square: mean",
             (frame["mark"] == "seed").any() and "rings: seeds",
             (frame["mark"] == "pair").any() and "rings of one seed: its pairs",
-            (frame["style"] == "diamond").any() and "diamond: printed",
+            (frame["style"] == "diamond").any() and "diamond: published",
             len(every) > len(lines) and f"not shown: {len(every) - len(lines)} without runs",
         )
         wrapped = max((len(name) // LETTERS for name in names), default=0)

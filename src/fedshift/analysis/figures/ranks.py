@@ -10,7 +10,7 @@ from fedshift.analysis.ranking import ranking
 from fedshift.storage.workspace import Workspace
 
 LINE = 0.27  # inches a method
-APART, ALIKE = "told apart", "not told apart"
+APART, ALIKE = "distinguishable", "not distinguishable"
 
 
 @dataclass(frozen=True)
