@@ -17,7 +17,7 @@ import front
 import printed
 import results
 import settings
-from board import board
+from board import board, hypotheses
 from columns import columns
 from commands import commands
 from methods import methods
@@ -31,6 +31,7 @@ MADE: dict[str, Callable[[], str]] = {
     "board": board,
     "columns": columns,
     "commands": commands,
+    "hypotheses": hypotheses,
     "figures/kinds": printed.figure_kinds,
     "figures/printed": printed.printed_figures,
     "methods": methods,

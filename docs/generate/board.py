@@ -1,4 +1,4 @@
-"""docs/which-method.md: every method's accuracy and cost, from the kept tables of the archive."""
+"""docs/which-method.md: every method's accuracy and cost, and hypotheses, from the kept tables of the archive."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import csv
 from collections.abc import Iterator
 from pathlib import Path
 
+import yaml
+
 ROOT = Path(__file__).parents[2]
 UNIFIED = ROOT / "docs" / "results" / "unified"
 DATASETS = {"office_caltech10": "Office", "pacs": "PACS"}
+CONFIRM = "unified/confirm"
 FEDAVG = "fedavg"
 STEPS = "fedavg-6-epochs"  # FedAvg with as many steps as CCST, which trains on three renderings of each image
 WEIGHTS = "fedavg-uniform"
@@ -32,6 +35,20 @@ def board() -> str:
         values += [f"{_time(row):.1f}", str(min(cells[row, data, "ood"][1] for data in DATASETS))]
         name = f"[{row}](methods.md#{_method(row)})" if not row.startswith("fedavg-") else f"`{row}`"
         lines.append(f"| {name} | " + " | ".join(values) + " |")
+    return "\n".join(lines)
+
+
+def hypotheses() -> str:
+    """A table of the declared hypotheses, with verdict and interval on each data set."""
+    texts = yaml.safe_load((ROOT / "experiments" / f"{CONFIRM}.yaml").read_text())["hypotheses"]
+    cells: dict[str, list[str]] = {}
+    for row in _rows("confirm/hypotheses.csv"):
+        interval = "{:+.1f} [{:+.1f}, {:+.1f}]"
+        numbers = [float(row[name]) for name in ("difference", "low", "high") if row[name]]
+        text = f"**{row['verdict']}**: {interval.format(*numbers)}" if numbers else row["verdict"]
+        cells.setdefault(row["hypothesis"], []).append(text)
+    lines = [f"| hypothesis | {' | '.join(DATASETS.values())} |", "|---|---|---|"]
+    lines += [f"| {texts[name]['text']} | {' | '.join(of)} |" for name, of in cells.items()]
     return "\n".join(lines)
 
 
