@@ -177,12 +177,9 @@ def test_a_second_held_out_domain_chooses_the_round_and_is_not_reported(project:
 # ---- collected files are read some runs at a time, and no run in two pieces
 
 
-@pytest.mark.parametrize(
-    ("rows", "readers", "runs"),
-    [(1, 1, [1] * 6), (31, 1, [3, 3]), (50, 1, [4, 2]), (1, 4, [4, 2]), (1000, 4, [6])],
-)
+@pytest.mark.parametrize(("rows", "runs"), [(1, [1] * 6), (31, [3, 3]), (50, [4, 2]), (1000, [6])])
 def test_the_cut_of_the_file_changes_nothing(
-    project: Project, rows: int, readers: int, runs: list[int], monkeypatch: pytest.MonkeyPatch
+    project: Project, rows: int, runs: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Six runs of three rounds, with 30 records and 15 sets each."""
     seeds, quantities = 6, ["ece.ood", "ece.id", "loss.worst"]
@@ -192,7 +189,6 @@ def test_the_cut_of_the_file_changes_nothing(
         project.add("fedavg", rounds, seed=seed, statistics=counted(15, seed=seed))
     whole = curves(project.collect(), quantities)
     monkeypatch.setattr(collect, "ROWS_A_GROUP", rows)
-    monkeypatch.setattr(collect, "READERS", readers)
     collected = project.collect()
     pd.testing.assert_frame_equal(curves(collected, quantities), whole)
     assert [part[PLACE].nunique() for part in reported_values(collected, ECE)] == runs

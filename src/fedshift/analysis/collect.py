@@ -4,7 +4,6 @@ import contextlib
 import functools
 import json
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,8 +39,7 @@ from fedshift.spec import Method
 from fedshift.storage.rundir import RunDirectory, State, Summary, rounds_trained
 from fedshift.storage.workspace import TUNING, Workspace
 
-READERS = 4  # threads, each with a run
-ROWS_A_GROUP = 1 << 15  # or READERS runs more; who reads the file has one group in memory
+ROWS_A_GROUP = 1 << 15  # or one run more: a reader of the file has one group in memory
 
 
 class Use(NamedTuple):
@@ -273,15 +271,13 @@ def write(
     `read`: returns the rows of a run, given its element of `sources`.
     """
     whole = pa.schema([*runs.schema, *schema], metadata)
+    waiting: list[pa.Table] = []
     with (
         atomic_path(path) as temporary,
         pq.ParquetWriter(temporary, whole, compression="zstd") as writer,
-        ThreadPoolExecutor(READERS) as pool,
     ):
-        waiting: list[pa.Table] = []
-        for first in range(0, len(sources), READERS):
-            waiting += pool.map(read, sources[first : first + READERS])
-            after = min(first + READERS, len(sources))
+        for after, source in enumerate(sources, 1):
+            waiting.append(read(source))
             if sum(map(len, waiting)) >= ROWS_A_GROUP or after == len(sources):
                 owners = np.repeat(np.arange(after - len(waiting), after), [*map(len, waiting)])
                 columns = [*runs.take(pa.array(owners)).columns, *pa.concat_tables(waiting).columns]
