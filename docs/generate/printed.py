@@ -99,9 +99,9 @@ def judged_claims() -> str:
         claim, _, said = one.what.partition(" ")
         if one.link and said.startswith("`"):
             published, _, ours = one.text.partition("; ")
-            if not published.startswith("printed "):
+            if not published.startswith("published "):
                 published, ours = "", one.text
-            rows.append((_linked(one), claim, said, published.removeprefix("printed "), ours, one.word))
+            rows.append((_linked(one), claim, said, published.removeprefix("published "), ours, one.word))
     heads = ("where", "claim", "comparison", "published", "ours, with its 95% interval", "verdict")
     return _table(heads, rows)
 
