@@ -33,7 +33,7 @@ MISTAKES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"axes": {"seed": [True]}}, ("'seed'", "must be a number, not true or false")),
     ({"spec": {"federation": {"rounds": 2**40}}}, ("'federation.rounds'", "less than or equal to 1000000")),
     ({"tables": {"main": {"columns": ["target"], "metrics": []}}}, ("tables.main.metrics", "at least 1")),
-    ({"methods": {"../../x": {"method": {"name": "fedavg"}}}}, ("'methods'", "'../../x' is no name")),
+    ({"methods": {"../../x": {"method": {"name": "fedavg"}}}}, ("'methods'", "'../../x' is not a valid name")),
     ({"name": "../../other"}, ("'name' is not a key of the file", "Rename the file")),
     ({"methods": {"fedprox": {"method": {"params": {"mu": -1}}}}}, ("method.params: 'mu' of fedprox must be from 0 to 1,000,000", "Got -1")),
     ({"spec": {"partition": {"scheme": "dirichlet", "params": {"clients": 40_000}}}}, ("partition.params: 40,000 clients", "32,767 or less")),
