@@ -6,12 +6,12 @@ import csv
 from collections.abc import Iterator
 from pathlib import Path
 
-import yaml
+from fedshift.experiments.load import load
+from fedshift.storage.workspace import Workspace
 
 ROOT = Path(__file__).parents[2]
 UNIFIED = ROOT / "docs" / "results" / "unified"
 DATASETS = {"office_caltech10": "Office", "pacs": "PACS"}
-CONFIRM = "unified/confirm"
 FEDAVG = "fedavg"
 STEPS = "fedavg-6-epochs"  # FedAvg with as many steps as CCST, which trains on three renderings of each image
 WEIGHTS = "fedavg-uniform"
@@ -40,7 +40,7 @@ def board() -> str:
 
 def hypotheses() -> str:
     """A table of the declared hypotheses, with verdict and interval on each data set."""
-    texts = yaml.safe_load((ROOT / "experiments" / f"{CONFIRM}.yaml").read_text())["hypotheses"]
+    declared = load(Workspace(ROOT), "unified/confirm").hypotheses
     cells: dict[str, list[str]] = {}
     for row in _rows("confirm/hypotheses.csv"):
         interval = "{:+.1f} [{:+.1f}, {:+.1f}]"
@@ -48,7 +48,7 @@ def hypotheses() -> str:
         text = f"**{row['verdict']}**: {interval.format(*numbers)}" if numbers else row["verdict"]
         cells.setdefault(row["hypothesis"], []).append(text)
     lines = [f"| hypothesis | {' | '.join(DATASETS.values())} |", "|---|---|---|"]
-    lines += [f"| {texts[name]['text']} | {' | '.join(of)} |" for name, of in cells.items()]
+    lines += [f"| {declared[name].text} | {' | '.join(of)} |" for name, of in cells.items()]
     return "\n".join(lines)
 
 

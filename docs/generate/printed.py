@@ -85,7 +85,7 @@ def _words(counts: Counter[str], words: Sequence[str]) -> str:
 def judged_numbers() -> str:
     """A line for each published table with numbers that have a verdict."""
     rows = [
-        (_linked(one), one.what.partition(" ")[0], one.word, one.text.replace("distance from print ", ""))
+        (_linked(one), one.what.partition(" ")[0], one.word, one.text.removeprefix(scorecard.DISTANCE))
         for one in kept().findings
         if one.what.endswith(" numbers")
     ]
@@ -99,9 +99,11 @@ def judged_claims() -> str:
         claim, _, said = one.what.partition(" ")
         if one.link and said.startswith("`"):
             published, _, ours = one.text.partition("; ")
-            if not published.startswith("published "):
+            if not published.startswith(scorecard.PUBLISHED):
                 published, ours = "", one.text
-            rows.append((_linked(one), claim, said, published.removeprefix("published "), ours, one.word))
+            rows.append(
+                (_linked(one), claim, said, published.removeprefix(scorecard.PUBLISHED), ours, one.word)
+            )
     heads = ("where", "claim", "comparison", "published", "ours, with its 95% interval", "verdict")
     return _table(heads, rows)
 

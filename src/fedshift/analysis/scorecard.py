@@ -27,6 +27,7 @@ from fedshift.storage.workspace import Workspace
 NO_RUN = "no run"
 NUMBERS = (*WORDS, NO_RUN)
 CLAIMED = (*OUTCOMES[:3], NO_RUN)
+PUBLISHED, DISTANCE = "published ", "distance from the published number "  # beginnings of findings
 FILES = {"table": "tables/{}/table.md", "runs": "report/{}/index.html"}  # next to results/scorecard.*
 Links = Callable[[str], dict[str, str]]
 # A published number or a comparison: its paper and table, its word, its experiments.
@@ -244,7 +245,7 @@ def _of_tables(cells: Mapping[str, pd.DataFrame], links: Links) -> Iterator[Find
             if len(points):
                 distances = points["difference"].abs()
                 said.append(
-                    f"distance from the published number {distances.median():.1f} points at the median, "
+                    f"{DISTANCE}{distances.median():.1f} points at the median, "
                     f"{distances.max():.1f} at most, {root_mean_square([*distances]):.1f} rms"
                 )
                 low, high = int(points["seeds"].min()), int(points["seeds"].max())
@@ -269,7 +270,7 @@ def _of_claims(
             continue
         first, run = rows.iloc[0], rows[rows["seeds"] > 0]
         word = first["verdict"] + " (another experiment)" * bool(rows["differs"].notna().any())
-        printed = f"published {first['printed']:+.1f}; " if pd.notna(first["printed"]) else ""
+        printed = f"{PUBLISHED}{first['printed']:+.1f}; " if pd.notna(first["printed"]) else ""
         text = printed + compared([*rows["seeds"]]) + "; ".join(run["words"])
         link = links(first["experiment"]).get("table", "")
         yield Finding(f"{one.paper} {one.item}", f"{one.claim} `{first['said']}`", word, text, link)
