@@ -92,6 +92,7 @@ class Verbs(click.Group):
     def main(self, *args: Any, **options: Any) -> Any:
         """Run click's main, with its errors in fedshift's form."""
         called: Callable[..., Any] = super().main
+        options["prog_name"] = "fedshift"  # also for `python -m fedshift`
         if not options.pop("standalone_mode", True):
             return called(*args, standalone_mode=False, **options)
         try:
@@ -99,8 +100,7 @@ class Verbs(click.Group):
         except click.ClickException as error:
             click.echo(f"error: {error.format_message()}", err=True)
             if isinstance(error, click.UsageError) and error.ctx:
-                words = ["fedshift", *error.ctx.command_path.split()[1:], "--help"]
-                click.echo(f"  See: {' '.join(words)}", err=True)
+                click.echo(f"  See: {error.ctx.command_path} --help", err=True)
             sys.exit(error.exit_code)
         except click.Abort:
             click.echo("Aborted!", err=True)

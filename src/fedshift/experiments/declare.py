@@ -50,7 +50,7 @@ def spec_of(
 
     Raises FedshiftError for an unknown name, setting or value.
     """
-    module("methods", method, "fedshift run")
+    module("methods", method, "methods")
     declared = {
         "name": NAME,
         "title": f"{method} on {data}",
@@ -60,7 +60,7 @@ def spec_of(
         "axes": {"target": [target], "seed": [seed]},
     }
     try:
-        (cell,) = expand(workspace, closed(Experiment, declared, "fedshift run"))
+        (cell,) = expand(workspace, closed(Experiment, declared, "this run"))
     except FedshiftError as error:
         where = error.where.removeprefix(f"experiments/{NAME}.yaml: ")
         raise FedshiftError(where, error.what, error.cure, retry=error.retry) from None
