@@ -126,6 +126,7 @@ def test_all_forms_of_images_are_the_same_release(here: Path) -> None:
         ({"domains": ["a/b"] * 12}, "domain 'a/b' cannot name a folder"),
         ({"images": np.zeros((12, 4, 4, 2), np.uint8)}, r"image 0: has the shape \(4, 4, 2\)"),
         ({"images": np.full((12, 4, 4), 7)}, "image 0: has values of type int64"),
+        ({"images": np.full((12, 4, 4), np.nan)}, "image 0: has values of type float64 from nan"),
         ({"images": [], "labels": [], "domains": []}, "there are no images"),
     ],
 )

@@ -194,7 +194,7 @@ def rgb(image: Any, place: int) -> NDArray[np.uint8]:
         return np.ascontiguousarray(array)
     if array.dtype == np.uint16:
         return eight_bit(array)
-    if array.dtype.kind != "f" or array.min() < 0 or array.max() > 1:
+    if array.dtype.kind != "f" or not (array.min() >= 0 and array.max() <= 1):  # nan is refused, too
         what = f"has values of type {array.dtype} from {array.min():g} to {array.max():g}"
         raise FedshiftError(where, what, "Give uint8 (0 to 255), uint16, or floats from 0 to 1.")
     return np.ascontiguousarray((array * 255).round().astype(np.uint8))
