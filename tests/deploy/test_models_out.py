@@ -146,6 +146,21 @@ def test_predictions_of_files_arrays_and_tensors_agree(home: Path, tmp_path: Pat
     assert [float(first[name]) for name in wanted.classes] == pytest.approx(wanted.probabilities[0], abs=1e-6)
 
 
+def test_an_opened_image_is_seen_like_its_file(home: Path, tmp_path: Path) -> None:
+    run = fedshift.run("fedavg", "digits", "ink", rounds=2, settings=SMALL, root=home)
+    ramp = np.linspace(0, 255, 32 * 24).reshape(32, 24)
+    Image.fromarray((ramp * 40).astype(np.uint16)).save(tmp_path / "16 bits.png")
+    black = np.zeros((32, 24, 4), np.uint8)
+    black[..., 3] = ramp
+    Image.fromarray(black).save(tmp_path / "transparent.png")
+    turned = Image.Exif()
+    turned[0x0112] = 6  # orientation
+    Image.fromarray(ramp.astype(np.uint8)).save(tmp_path / "turned.jpg", exif=turned)
+    files = sorted(tmp_path.iterdir())
+    opened = run.predict([Image.open(file) for file in files])
+    np.testing.assert_array_equal(opened.probabilities, run.predict(files).probabilities)
+
+
 @pytest.mark.parametrize(
     ("images", "said"),
     [

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
-from PIL import Image
 from tqdm import tqdm
 
 from fedshift.api._arguments import Root, say
@@ -16,7 +15,7 @@ from fedshift.common.errors import FedshiftError
 from fedshift.data import versions
 from fedshift.data.dataset import Address
 from fedshift.data.fetch import fetch, same_files
-from fedshift.deploy.predictor import rgb
+from fedshift.deploy.predictor import picture
 
 FOLDER = "folder"  # the data set of trees of the user's own
 WHERE = "fedshift.dataset"
@@ -38,9 +37,9 @@ def dataset(
     From then on, the release is a data set like any folder of images. A second call with the same content
     changes nothing.
 
-    `images`: an array [n, h, w, 3] or [n, h, w], a tensor [n, 3, h, w], or a sequence of such images or of
-        PIL images. Values are uint8, or floats in [0, 1]. Or a torch Dataset of (image, label), or {domain:
-        Dataset}.
+    `images`: an array [n, h, w, 3] or [n, h, w], a tensor [n, 3, h, w], or a sequence of such images, PIL
+        images or paths. Values are uint8, or floats in [0, 1]. Or a torch Dataset of (image, label), or
+        {domain: Dataset}.
     `labels`: a class for each image, as a name or an index into `classes`; None for Datasets.
     `domains`: the domain of each image; None for {domain: Dataset}.
     `classes`: names, for labels that are numbers. fedshift sorts classes by name.
@@ -67,8 +66,7 @@ def dataset(
         ):
             file = tree / _folder(domain, "domain") / _folder(label, "class") / f"{place:07d}.png"
             file.parent.mkdir(parents=True, exist_ok=True)
-            picture = image if isinstance(image, Image.Image) else Image.fromarray(rgb(image, place))
-            picture.convert("RGB").save(file, compress_level=1)
+            picture(image, place).save(file, compress_level=1)
         if raw.exists() and not same_files(raw.resolve(), tree):
             what = "exists already and contains other images"
             raise FedshiftError(raw, what, "Choose another name=, or remove it.")

@@ -227,10 +227,18 @@ def read_image(path: Path) -> Image.Image:
     with Image.open(path, formats=FORMATS) as file:
         if file.width * file.height > PIXELS:
             raise ValueError(f"{file.width} x {file.height} pixels are more than {PIXELS:,}")
-        upright = ImageOps.exif_transpose(file)
-        if file.mode in SIXTEEN_BIT:
-            return Image.fromarray(eight_bit(np.asarray(upright))).convert("RGB")
-        return _opaque(upright)
+        return upright(file)
+
+
+def upright(image: Image.Image) -> Image.Image:
+    """An image as runs see it: turned as its EXIF data say, 8 bits, opaque, mode RGB.
+
+    Raises ValueError for values that are not finite.
+    """
+    turned = ImageOps.exif_transpose(image)
+    if image.mode in SIXTEEN_BIT:
+        return Image.fromarray(eight_bit(np.asarray(turned))).convert("RGB")
+    return _opaque(turned)
 
 
 def eight_bit(values: NDArray[Any]) -> NDArray[np.uint8]:

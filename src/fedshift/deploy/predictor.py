@@ -15,7 +15,7 @@ from fedshift.common.errors import FedshiftError, unknown
 from fedshift.data.augment import NORMALISE, constant, resize_weights
 from fedshift.data.dataset import Address
 from fedshift.data.load import RunData
-from fedshift.data.tree import eight_bit, read_image
+from fedshift.data.tree import eight_bit, read_image, upright
 from fedshift.evaluations.base import Kept
 from fedshift.federation.samples import ClientData
 from fedshift.models.base import Model
@@ -133,11 +133,8 @@ class Predictor(nn.Module):
 
     def _square(self, image: Any, place: int) -> NDArray[np.uint8]:
         """One image decoded as the run's own images: uint8 [px, px, 3]."""
-        if not isinstance(image, Image.Image):
-            image = opened(image) if isinstance(image, str | Path) else Image.fromarray(rgb(image, place))
-        return np.asarray(
-            image.convert("RGB").resize((self.px, self.px), Image.Resampling.BILINEAR, reducing_gap=None)
-        )
+        size = (self.px, self.px)
+        return np.asarray(picture(image, place).resize(size, Image.Resampling.BILINEAR, reducing_gap=None))
 
 
 @dataclass(frozen=True)
@@ -163,6 +160,21 @@ class Predictions:
 
     def __len__(self) -> int:
         return len(self.probabilities)
+
+
+def picture(image: Any, place: int) -> Image.Image:
+    """An image in RGB, upright. Raises FedshiftError, with its path or its `place`, for other things.
+
+    `image`: a path, a PIL image, an array or a tensor.
+    """
+    if isinstance(image, str | Path):
+        return opened(image)
+    if not isinstance(image, Image.Image):
+        return Image.fromarray(rgb(image, place))
+    try:
+        return upright(image)
+    except ValueError as error:
+        raise FedshiftError(f"image {place}", str(error), "Replace it or leave it out.") from None
 
 
 def opened(path: str | Path) -> Image.Image:
