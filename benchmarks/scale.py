@@ -48,8 +48,8 @@ VERBS = {  # name in the table -> what a user writes
     "report": ["report"],
     "track": ["track"],
     "track again": ["track"],
-    "gc": ["gc"],
-    "gc --delete": ["gc", "--delete"],
+    "gc": ["gc", "--unused"],
+    "gc --delete": ["gc", "--unused", "--delete"],
 }
 
 

@@ -149,6 +149,12 @@ def test_a_tree_of_the_users_own_is_fetched_decoded_and_divided(project: Path, t
     shutil.rmtree(decoded)
     done(called(project, "prepare", "folder", "--release", "my-clinics", "--px", decoded.name.split("-")[0]))
     refused(called(project, *asked), "was trained on other images", "fedshift gc --delete")
+    unlike = ["train", "fedavg", "--data", "digits", "--target", "ink", "--rounds", "1"]
+    done(called(project, *unlike))
+    collected = done(called(project, "gc", "--delete"))
+    assert "1 of other images" in collected and "1 of no experiment (see --unused) stay" in collected
+    (left,) = Workspace(project).runs()
+    assert left.path.is_relative_to(project / "results" / "runs" / "digits") and not run.path.exists()
     other = plant(tmp_path / "elsewhere" / "my clinics", ("a", "b"), ("ill", "well"), each=12)
     asked = ["train", "fedavg", "--data", f"folder:{other}", "--target", "a", "--rounds", "1"]
     refused(called(project, *asked), "exists already and is not")

@@ -48,9 +48,12 @@ def test_what_was_trained_again_and_no_experiment_are_told_apart_and_nothing_is_
 ) -> None:
     needed, old = finish(project, runs[0]), finish(project, by(runs[0], "0dd00001"))
     gone = finish(project, runs[1]._replace(directory=runs[1].directory.replace(runs[1].digest, "0" * 16)))
+    kept = done(fedshift(project, "gc", "--delete"))
+    assert gone.name not in kept and "1 of no experiment" in kept and gone.is_dir() and not old.exists()
+    old = finish(project, by(runs[0], "0dd00001"))
     (old / "weights").mkdir()
     (old / "weights" / "round1.safetensors").write_bytes(bytes(2_500_000))
-    shown = done(fedshift(project, "gc"))
+    shown = done(fedshift(project, "gc", "--unused"))
     lines = [line.split() for line in shown.splitlines()]
     below = old.relative_to(project).as_posix()
     assert ["2.5", "MB", "trained", "again", below] in lines
@@ -60,7 +63,7 @@ def test_what_was_trained_again_and_no_experiment_are_told_apart_and_nothing_is_
     assert old.is_dir() and gone.is_dir()
     assert f"{needed.relative_to(project).as_posix()}\n" not in shown
 
-    done(fedshift(project, "gc", "--delete"))
+    done(fedshift(project, "gc", "--unused", "--delete"))
     assert not old.exists() and not gone.exists() and needed.is_dir()
     assert done(fedshift(project, "gc")) == "Nothing is left over.\n"
 
@@ -75,7 +78,7 @@ def test_a_stamp_that_names_a_deleted_run_goes_with_it(project: Path, runs: list
     workspace = Workspace(project)
     for name, run in zip("abc", (*gone, runs[2]), strict=True):
         assert workspace.pack(name * 16).write([workspace.run_at(run.directory)])
-    done(fedshift(project, "gc", "--delete"))
+    done(fedshift(project, "gc", "--unused", "--delete"))
     assert [stamp.digests() for stamp in workspace.packs()] == [{runs[2].digest}]
 
 
@@ -114,6 +117,6 @@ def test_what_bears_no_runs_name_is_not_ours_and_a_link_is_removed_alone(
     link = beside / f"{'0' * 16}-0dd00001"
     link.symlink_to(elsewhere)
     kept, aside = finish(project, runs[2]), finish(project, by(runs[2], "0dd00001"))
-    done(fedshift(project, "gc", "--delete"))
+    done(fedshift(project, "gc", "--unused", "--delete"))
     assert not link.is_symlink() and (elsewhere / "summary.json").is_file()
     assert not aside.exists() and kept.is_dir() and (beside / "my notes").is_dir()

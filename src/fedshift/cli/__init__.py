@@ -46,7 +46,7 @@ MORE = {
     "archive": "Store in git what finished runs measured, check it, or compare with it.",
     "pull": "Get finished results from the DVC remote.",
     "track": "Publish runs in MLflow, once or during training.",
-    "gc": "Find, and delete on request, runs that no experiment needs.",
+    "gc": "Find, and delete on request, runs that nothing needs.",
 }
 STEPS = {  # called by the workflow
     "verify": "Check raw images against their manifest.",

@@ -1,5 +1,6 @@
-"""Garbage below results/: runs that were trained again, or that no experiment uses any more."""
+"""Garbage below results/: runs that were trained again, are of other images, or of no experiment."""
 
+import contextlib
 import re
 import shutil
 from collections import defaultdict
@@ -7,16 +8,18 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get
 from fedshift.planning.planfile import Run
-from fedshift.spec import RunSpec
+from fedshift.spec import RunSpec, parse
 from fedshift.storage.rundir import RunDirectory, State
 from fedshift.storage.workspace import Workspace
 from fedshift.training.provide import of_other_images
 
 NAME = re.compile(r"[0-9a-f]{16}(-[0-9a-f]{8})?")  # with a code: set aside, or of earlier versions
 AGAIN = "trained again"
-OTHER_IMAGES = "of other images"
+OTHER_IMAGES = "of other images"  # a user's tree was decoded again, with other files
+UNUSED = "of no experiment"  # also what `fedshift train` and `fedshift.run` made
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,7 @@ class Garbage:
     """A run's directory that no experiment needs."""
 
     path: Path
-    why: str  # AGAIN, "of no experiment", or OTHER_IMAGES: a user's tree was decoded again, with other files
+    why: str  # AGAIN, OTHER_IMAGES or UNUSED
     size: int  # of its files, in bytes
 
 
@@ -40,7 +43,7 @@ def garbage(workspace: Workspace, wanted: Collection[Run]) -> Iterator[Garbage]:
     yield from (Garbage(path, OTHER_IMAGES, _size(path)) for path in _of_other_images(workspace, wanted))
     for path in (run.path for run in workspace.runs()):
         if NAME.fullmatch(path.name) and path not in taken and not RunDirectory(path).writer():
-            why = AGAIN if RunDirectory(path).digest in digests else "of no experiment"
+            why = AGAIN if RunDirectory(path).digest in digests else _why_unwanted(workspace, path)
             if RunDirectory(path).digest in begun and RunDirectory(path).outcome() is State.FINISHED:
                 continue  # until its successor has finished
             yield Garbage(path, why, _size(path))
@@ -59,6 +62,18 @@ def _of_other_images(workspace: Workspace, wanted: Iterable[Run]) -> Iterator[Pa
         if folder.exists() and get("datasets", data.dataset)().release(data.release).manifest is None:
             directories = [workspace.run_at(run.directory) for run in runs]
             yield from (run.path for run in of_other_images(folder, directories) if not run.writer())
+
+
+def _why_unwanted(workspace: Workspace, path: Path) -> str:
+    """OTHER_IMAGES or UNUSED, for a run of no experiment."""
+    run = RunDirectory(path)
+    with contextlib.suppress(FedshiftError, KeyError):  # of an earlier version
+        data = parse((run.summary() or {})["spec"], str(run.summary_file)).data
+        folder = workspace.prepared(data.prepared_name)
+        published = get("datasets", data.dataset)().release(data.release).manifest
+        if published is None and folder.exists() and of_other_images(folder, [run]):
+            return OTHER_IMAGES
+    return UNUSED
 
 
 def _size(path: Path) -> int:
