@@ -158,6 +158,7 @@ def test_an_opened_image_is_seen_like_its_file(home: Path, tmp_path: Path) -> No
     Image.fromarray(ramp.astype(np.uint8)).save(tmp_path / "turned.jpg", exif=turned)
     files = sorted(tmp_path.iterdir())
     opened = run.predict([Image.open(file) for file in files])
+    assert run.predict(Image.open(files[0])).labels == opened.labels[:1]
     np.testing.assert_array_equal(opened.probabilities, run.predict(files).probabilities)
 
 
@@ -167,6 +168,8 @@ def test_an_opened_image_is_seen_like_its_file(home: Path, tmp_path: Path) -> No
         (np.zeros((1, 8, 8, 4), np.uint8), r"image 0: has the shape \(8, 8, 4\)"),
         (np.full((1, 8, 8), 300), "int64 from 300 to 300"),
         ([Path("nowhere.png")], "nowhere.png: cannot be read"),
+        (np.zeros((8, 9, 3), np.uint8), r"the shape \(8, 9, 3\) of one image"),
+        (torch.zeros(3, 8, 9), r"the shape \(3, 8, 9\) of one image"),
     ],
 )
 def test_what_is_no_image_is_named(images: Any, said: str, home: Path) -> None:

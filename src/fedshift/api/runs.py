@@ -132,8 +132,8 @@ class Run:
     def predict(self, images: Images, of: Of = "unseen", *, select: Select = "last") -> Predictions:
         """`labels` and `probabilities` of new images of any size, which are resized as in training.
 
-        `images`: paths of files, PIL images, arrays [n, h, w, 3] or tensors [n, 3, h, w]. Values are uint8,
-            or floats in [0, 1].
+        `images`: a path or PIL image, or many: paths, PIL images, an array [n, h, w, 3] or a tensor [n, 3, h,
+            w]. Values are uint8, or floats in [0, 1].
         `of`, `select`: as in `model`.
 
         >>> run = fedshift.run("fedavg", "digits", "ink", rounds=2)

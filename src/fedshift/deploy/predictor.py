@@ -27,7 +27,7 @@ from fedshift.training.assemble import federation_of
 CPU = torch.device("cpu")
 BATCH = 64  # images that pass through the network together
 Of = Literal["unseen"] | int | str
-Images = Sequence[Any] | NDArray[Any] | Tensor
+Images = Path | Image.Image | Sequence[Any] | NDArray[Any] | Tensor
 
 
 @dataclass(frozen=True)
@@ -97,15 +97,19 @@ class Predictor(nn.Module):
     def predict(self, images: Images, *, tick: Callable[[int], object] = lambda count: None) -> "Predictions":
         """Labels and probabilities of images of any size, which are resized to squares as in training.
 
-        `images`: a path, or a sequence of paths, PIL images, arrays or tensors. A single array
+        `images`: a path or PIL image, or a sequence of paths, PIL images, arrays or tensors. A single array
             or tensor is [n, h, w, 3], [n, h, w] or (tensors) [n, 3, h, w]. Values are uint8, or floats in [0,
             1].
         `tick`: called with the number of images after each batch.
 
-        Raises FedshiftError for an item that is not an image, with its index or path.
+        Raises FedshiftError for an item that is not an image, with its index or path, and for an array or
+        tensor that may be a single image.
         """
         batches = []
-        images = [images] if isinstance(images, str | Path) else images
+        images = [images] if isinstance(images, str | Path | Image.Image) else images
+        shape = tuple(getattr(images, "shape", ()))
+        if len(shape) == 3 and (shape[2] == 3 or (isinstance(images, Tensor) and shape[0] == 3)):
+            raise FedshiftError("images", f"has the shape {shape} of one image", "Give a list: [image].")
         device = self.mean.device
         for start in range(0, len(images), BATCH):
             chunk = images[start : start + BATCH]
