@@ -81,6 +81,7 @@ def test_copies_join_groups_and_the_file_says_the_same(tmp_path: Path) -> None:
     ("groups", "text", "said"),
     [
         (Groups(pattern="(Q[0-9]+)_"), "", "matches the name of no image; without a match: a/"),
+        (Groups(pattern="(P0[0-4])?_"), "", "matches the name of all images but"),
         (Groups(file="list.csv"), "path;group\n", "has no columns path and group"),
         (Groups(file="list.csv"), "path,group\nP00_0.png,P00\n", "names no group of 107 images"),
         (Groups(file="absent.csv"), "", "there is no file"),

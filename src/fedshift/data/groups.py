@@ -42,15 +42,19 @@ def hashed(groups: Groups, root: Path) -> Groups:
 
 
 def _by_pattern(paths: list[str], pattern: str) -> list[str]:
-    """The group of each image: the first group of the pattern in the file's name, or the whole match."""
+    """The group of each image: the first group of the pattern in the file's name, or the whole match.
+
+    An empty group, or one that does not take part in the match, counts as no match.
+    """
     found = [re.search(pattern, path.rpartition("/")[2]) for path in paths]
-    if without := [path for path, match in zip(paths, found, strict=True) if match is None]:
+    names = [match[match.re.groups and 1] if match else None for match in found]
+    if without := [path for path, name in zip(paths, names, strict=True) if not name]:
         counted = "no image" if len(without) == len(paths) else f"all images but {len(without)}"
         what = f"'{pattern}' matches the name of {counted}; without a match: {without[0]}"
         raise FedshiftError(
             "partition.groups.pattern", what, "Change the pattern, or list the groups in a file."
         )
-    return [match[match.re.groups and 1] for match in found if match]
+    return [name for name in names if name]
 
 
 def _by_file(paths: list[str], groups: Groups, root: Path) -> list[str]:
