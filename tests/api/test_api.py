@@ -120,6 +120,8 @@ def test_mistakes_are_named(home: Path) -> None:
     ):
         with pytest.raises(FedshiftError, match=said):
             function(name, root=home)
+    with pytest.raises(FedshiftError, match="unknown select 'bset_first'"):
+        fedshift.results("toy", select="bset_first", root=home)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("trained", "last"), [({"rounds": 4}, 4), ({}, 5)])
@@ -174,6 +176,8 @@ def test_what_callers_have_at_hand_is_taken(
         ({"settings": {"local.lr": np.array([0.1, 0.2])}}, "local.lr"),
         ({"settings": [("local.lr", 1)]}, "settings: cannot be of type list"),
         ({"target": 3}, "target"),
+        ({"target": ["ink"]}, "'data.target' is not a list of 2 values"),
+        ({"threads": 0}, "threads: cannot be 0"),
     ],
 )
 def test_what_cannot_be_meant_is_named(home: Path, given: dict[str, Any], message: str) -> None:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import pandas as pd
 
@@ -17,7 +17,7 @@ from fedshift.analysis.collected import timed_records
 from fedshift.analysis.quantities import PLACE, by_round, selected
 from fedshift.api._arguments import Root, plain, release, say, settings_of
 from fedshift.api._arguments import workspace as workspace_of
-from fedshift.common.errors import FedshiftError
+from fedshift.common.errors import FedshiftError, check_known
 from fedshift.common.parquet import read_parquet
 from fedshift.deploy.export import export
 from fedshift.deploy.predictor import Images, Of, Predictions, Predictor, predictor
@@ -193,10 +193,12 @@ def run(
     workspace, where = workspace_of(root), release(data, "data")
     declared = {"method": method, "target": target, "seed": seed, "rounds": rounds, "protocol": protocol}
     spec = spec_of(workspace, data=where, settings=settings_of(settings), **plain(declared))
+    if not isinstance(cores := plain(threads), int) or cores < 1:
+        raise FedshiftError("threads", f"cannot be {cores}", "Give a whole number from 1.")
     directory = workspace.run(spec.run_name)
     if directory.outcome() is not State.FINISHED:
         provide(workspace, spec, where.tree, say)
-        training.train(workspace, spec, training.Machine(device_of(str(device)), plain(threads)), show=True)
+        training.train(workspace, spec, training.Machine(device_of(str(device)), cores), show=True)
     else:
         trained_on(workspace, spec, directory)
     return Run(workspace, directory)
@@ -292,13 +294,15 @@ def results(
     `metrics`: as in tables ("ece.ood"); see `fedshift list metrics`.
     `select`: the rule that chooses the round, by default the protocol's.
 
-    Raises FedshiftError for an unknown experiment or metric.
+    Raises FedshiftError for an unknown experiment, metric or rule.
 
     >>> frame = fedshift.results("demo")
     >>> list(frame.columns)
     ['method', 'target', 'seed', 'round', 'id', 'ood']
     """
     asked = [metrics] if isinstance(metrics, str) else plain(metrics)
+    if select is not None:
+        check_known("fedshift.results", "select", select, get_args(Rule))
     collected = collect(workspace_of(root), str(plain(experiment)))
     chosen = selected(collected, select, asked)
     frame = chosen[[*collected.keys, "round", *asked]]

@@ -53,9 +53,13 @@ def _explain(block: type[BaseModel], error: ValidationError, where: str) -> Feds
     of_forms = first["type"] == "string_type" and first["loc"][-1] == "str"
     forms = {form.__name__ for form in Closed.__subclasses__()}
     parts = [str(part) for part in first["loc"][: -1 if of_forms else None] if part not in forms]
-    place = ".".join(part for part in parts if not part.startswith("literal["))
+    pair = next((place for place, part in enumerate(parts) if part.startswith("tuple[")), None)
+    place = ".".join(part for part in parts[:pair] if not part.startswith("literal["))
     kind, given = first["type"], first["input"]
-    if kind == "extra_forbidden":
+    if pair is not None:  # of a value that may also be a single one
+        count = parts[pair].count(",") + 1
+        what, cure = f"'{place}' is not a list of {count} values", "Give that many, or a single one."
+    elif kind == "extra_forbidden":
         what = f"unknown key '{place}'"
         cure = _below(block, place) or nearest(str(first["loc"][-1]), _keys(block, first["loc"][:-1]))
     elif kind == "literal_error":
