@@ -49,14 +49,15 @@ def _hints(workspace: Workspace, name: str) -> Iterator[str]:
     from fedshift.cli.scorecard import shown_without_training
     from fedshift.experiments.expand import planned
     from fedshift.planning.costs import cost  # torch
+    from fedshift.planning.progress import duration
 
     if name not in available(workspace):
         return
     with contextlib.suppress(FedshiftError):  # `fedshift plan` reports the error
         specs = [cell.spec for cell in planned(workspace, load(workspace, name)) if not cell.task]
-        hours = {of: sum(cost(workspace, spec, of).minutes for spec in specs) / 60 for of in ("cpu", "cuda")}
-        cpu, gpu = (f"{value:,.0f} hours" for value in hours.values())
-        yield f"Its {len(specs)} runs take about {cpu} of a CPU core, or {gpu} of a GPU."
+        minutes = (sum(cost(workspace, spec, of).minutes for spec in specs) for of in ("cpu", "cuda"))
+        cpu, gpu = (duration(60 * value) for value in minutes)
+        yield f"Its {len(specs)} runs take {cpu} of a CPU core, or {gpu} of a GPU."
     folder = name.rpartition("/")[0]
     relatives = [
         other for other in available(workspace) if other.rpartition("/")[0] == folder != "" and other != name

@@ -15,7 +15,7 @@ from fedshift.common.registry import get, module, names
 from fedshift.common.yaml_file import read, written
 from fedshift.data.dataset import Address
 from fedshift.experiments.expand import expand
-from fedshift.experiments.load import load
+from fedshift.experiments.load import check_name, load
 from fedshift.experiments.protocols import Partial, merge, nested
 from fedshift.experiments.protocols import protocol as protocol_of
 from fedshift.experiments.schema import Experiment
@@ -82,8 +82,9 @@ def entry_of(rounds: int | None, settings: Mapping[str, Any]) -> Partial:
 def write(workspace: Workspace, name: str, declared: Partial) -> Path:
     """Write experiments/<name>.yaml, over a file that an earlier call wrote.
 
-    Raises FedshiftError if it is another experiment, or was edited.
+    Raises FedshiftError for an invalid name, and if the file is another experiment or was edited.
     """
+    check_name(workspace.experiments, name)
     path = workspace.experiments / f"{name}.yaml"
     if path.exists():
         if read(path) == declared:

@@ -28,7 +28,7 @@ def load(workspace: Workspace, name: str) -> Experiment:
     Raises FedshiftError that names the file, the key and the nearest valid name.
     """
     if has(workspace.experiments, name):
-        _check_name(workspace.experiments, name)
+        check_name(workspace.experiments, name)
     base = name.removesuffix(TUNING)
     if base != name and has(workspace.experiments, base):
         return stage(workspace, load(workspace, base))
@@ -46,11 +46,11 @@ def load(workspace: Workspace, name: str) -> Experiment:
     return closed(Experiment, {**declared, "name": name}, where)
 
 
-def _check_name(folder: Path, name: str) -> None:
+def check_name(folder: Path, name: str) -> None:
     """Raise FedshiftError for a name whose results could be confused with others."""
-    where, cure = f"experiments/{name}.yaml", "Rename the file."
+    where, cure = f"experiments/{name}.yaml", "Rename it."
     if not NAMED.fullmatch(name):
-        cure = "Rename the file: letters, digits, blanks and _ - + . between them."
+        cure = "Rename it: letters, digits, blanks and _ - + . between them."
         raise FedshiftError(where, f"'{name}' cannot name an experiment", cure)
     taken = [end for part in name.split("/") for end in ENDINGS if part.endswith(end)]
     if name == "all" or taken:
