@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from fedshift.analysis.collected import Collected
-from fedshift.analysis.ranking import markdown, ranking
+from fedshift.analysis.ranking import Ranking, markdown, ranking
 from fedshift.analysis.verdicts import residual, simultaneous
 from fedshift.common.errors import FedshiftError
 from tests.verbs import done, fedshift
@@ -60,6 +60,11 @@ def test_another_reference_turns_the_signs_and_of_a_loss_the_lowest_is_first(pro
     shown = done(fedshift(project.workspace.root, "rank", "toy"))
     assert "| ditto |" in shown and "Better than fedavg: ditto" in shown
     assert (project.workspace.tables("toy") / "ranks.csv").exists()
+
+
+def test_the_sentence_keeps_the_names_of_rows() -> None:
+    table = pd.DataFrame({"method": ["MyNet", "FedAvg"], "low": [1.0, math.nan], "high": [3.0, math.nan]})
+    assert Ranking(table, "FedAvg", 2, 1, [], False).sentence == "Better than FedAvg: MyNet."
 
 
 def test_one_seed_tells_nothing_apart(project: Project) -> None:

@@ -69,12 +69,14 @@ class Ranking:
             return "With one seed no methods are distinguishable. Train a second."
         names = {"better": self.better, "worse": self.worse}
         parts = [f"{word} than {self.against}: {', '.join(of)}" for word, of in names.items() if of]
-        if sum(map(len, names.values())) == len(self.table) - 1:
-            return f"{'; '.join(parts)}.".capitalize()
-        half = ((self.table["high"] - self.table["low"]) / 2).max()
-        rest = f"{'the others are not' if parts else 'no method is'} distinguishable from {self.against}"
-        text = "; ".join([*parts, f"{rest} with {self.seeds} seeds (intervals of ±{half:.1f})"])
-        return f"{text[0].upper()}{text[1:]}. More seeds decide: four times as many halve the intervals."
+        decided = sum(map(len, names.values())) == len(self.table) - 1
+        if not decided:
+            half = ((self.table["high"] - self.table["low"]) / 2).max()
+            rest = f"{'the others are not' if parts else 'no method is'} distinguishable from {self.against}"
+            parts.append(f"{rest} with {self.seeds} seeds (intervals of ±{half:.1f})")
+        text = "; ".join(parts)
+        more = "" if decided else " More seeds decide: four times as many halve the intervals."
+        return f"{text[0].upper()}{text[1:]}.{more}"
 
 
 def ranking(collections: Sequence[Collected], metric: str, against: str = "") -> Ranking:

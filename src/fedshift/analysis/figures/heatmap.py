@@ -30,9 +30,10 @@ class Heatmap(Differences):
         order = cells.groupby("method")["y"].mean().sort_values(ascending=False, kind="stable").index
         domains = [name for name in collected.order["target"] if (together["x"] == name).any()]
         plotted = base.in_order(together, panel=panels, label=[*order], x=[*domains, "mean"])
+        metric = base.in_words(self.params.metric)
         columns = max(plotted.groupby("panel")["x"].nunique())
         return Plot(
-            f"{base.in_words(self.params.metric).capitalize()} minus that of {self.params.to}{self._unit}",
+            f"{metric[0].upper()}{metric[1:]} minus that of {self.params.to}{self._unit}",
             plotted[["panel", "label", "x", "y"]],
             Axis(),
             Axis(),
