@@ -1,5 +1,6 @@
 """`fedshift run METHOD`: one run, on a terminal as a user sees it."""
 
+import json
 import os
 import pty
 import re
@@ -152,6 +153,10 @@ def test_a_tree_of_the_users_own_is_fetched_decoded_and_divided(project: Path, t
     unlike = ["train", "fedavg", "--data", "digits", "--target", "ink", "--rounds", "1"]
     done(called(project, *unlike))
     collected = done(called(project, "gc", "--delete"))
+    listed = json.loads(done(called(project, "list", "runs", "--json")))["runs"]
+    assert [text.rpartition(",")[0] for text in listed.values()] == [
+        "fedavg on digits, held out: ink, seed 0, rounds: 1"
+    ]
     assert "1 of other images" in collected and "1 of no experiment (see --unused) stay" in collected
     (left,) = Workspace(project).runs()
     assert left.path.is_relative_to(project / "results" / "runs" / "digits") and not run.path.exists()

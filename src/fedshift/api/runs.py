@@ -230,7 +230,7 @@ def finished(workspace: Workspace, digest: str) -> RunDirectory:
     if not matching:
         what, hint = (
             f"no finished run is called '{digest}', nor an experiment",
-            ("See: fedshift status --runs, fedshift list experiments."),
+            "See: fedshift list runs, fedshift list experiments.",
         )
         if digest and any(path.name.startswith(digest) for path in workspace.archive.rglob("*.zip")):
             what = f"run '{digest}' is archived without weights, and not trained here"

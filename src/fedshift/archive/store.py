@@ -103,7 +103,7 @@ def pack(workspace: Workspace, run: RunDirectory) -> Archived:
     ones.
     """
     if (summary := run.summary()) is None:
-        raise FedshiftError(run.path, "is not finished", "Train it first; see: fedshift status --runs.")
+        raise FedshiftError(run.path, "is not finished", "Train it first; finished ones: fedshift list runs.")
     spec = parse(summary["spec"], str(run.summary_file))
     declared = spec.versions
     if spec.id_under(declared) != summary["digest"]:

@@ -3,23 +3,30 @@
 For data sets it also shows their state, for methods what they record.
 """
 
+from datetime import datetime
+
 import click
 
 from fedshift.cli._options import echo_json, json_option
 from fedshift.common import registry
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.load import available, load
+from fedshift.storage.rundir import rounds_trained, trained
 from fedshift.storage.workspace import Workspace
 
 KINDS = [*registry.PACKAGES, "experiments"]
+RUNS = "runs"  # listed on request only
 
 
-@click.command(epilog="Examples: fedshift list methods; fedshift list experiments --json")
-@click.argument("kind", type=click.Choice(KINDS), required=False)
+@click.command(epilog="Examples: fedshift list methods; fedshift list experiments --json; fedshift list runs")
+@click.argument("kind", type=click.Choice([*KINDS, RUNS]), required=False)
 @json_option
 @click.pass_obj
 def command(workspace: Workspace, kind: str | None, as_json: bool) -> None:
-    """List methods, models, data sets, metrics, experiments and more: all, or one KIND."""
+    """List methods, models, data sets, metrics, experiments and more: all, or one KIND.
+
+    `runs` lists the finished runs in this folder with their ids, the newest last.
+    """
     listed = {section: _titles(workspace, section) for section in ([kind] if kind else KINDS)}
     if as_json:
         echo_json(listed)
@@ -62,8 +69,21 @@ def _titles(workspace: Workspace, kind: str) -> dict[str, str]:
         except FedshiftError as error:
             return _broken(error)
 
+    if kind == RUNS:
+        return _runs(workspace)
     every = available(workspace) if kind == "experiments" else registry.names(kind)
     return {name: title(name) for name in every}
+
+
+def _runs(workspace: Workspace) -> dict[str, str]:
+    """The finished runs, by the time of their end: run id -> what it trained, and when it ended."""
+    found = [(run, summary) for run in workspace.runs() if (summary := run.summary())]
+    ended = {run.name: datetime.fromtimestamp(run.summary_file.stat().st_mtime) for run, _ in found}
+    titles = {
+        run.name: f"{trained(summary)}, rounds: {rounds_trained(summary)}, {ended[run.name]:%Y-%m-%d %H:%M}"
+        for run, summary in found
+    }
+    return dict(sorted(titles.items(), key=lambda title: ended[title[0]]))
 
 
 def _broken(error: FedshiftError) -> str:

@@ -10,7 +10,7 @@ from fedshift.archive.file import Archived, read
 from fedshift.cli._options import device_option
 from fedshift.common.errors import FedshiftError
 from fedshift.spec import parse
-from fedshift.storage.rundir import State
+from fedshift.storage.rundir import State, trained
 from fedshift.storage.workspace import Workspace
 
 
@@ -36,9 +36,7 @@ def command(workspace: Workspace, run: str, device: str, threads: int | None) ->
     summary = archived.summary
     spec = parse(summary["spec"], str(archived.path))
     directory = workspace.run(spec.run_name)
-    target = ", ".join(spec.data.held_out) or "none"
-    what = f"{summary['method']} on {summary['dataset']}, held out: {target}, seed {spec.seed}"
-    click.echo(f"{summary['digest']}: {what}")
+    click.echo(f"{summary['digest']}: {trained(summary)}")
     click.echo(f"archived by {archived.machine}: {summary['costs']['seconds'] / 60:.0f} min")
     if directory.outcome() is not State.FINISHED:
         provide(workspace, spec, say=click.echo)

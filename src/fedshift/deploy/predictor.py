@@ -234,7 +234,7 @@ def predictor(
     """
     summary = run.summary()
     if summary is None:
-        raise FedshiftError(run.path, "is not finished", "Train it first; see: fedshift status --runs.")
+        raise FedshiftError(run.path, "is not finished", "Train it first; finished ones: fedshift list runs.")
     spec = parse(summary["spec"], str(run.summary_file))
     federation = federation_of(spec, _pictured(spec, summary), CPU)
     restored = weights.restore(federation, run, summary, select)

@@ -26,6 +26,13 @@ def rounds_trained(summary: Summary) -> int:
     return int(summary.get("rounds", summary["spec"]["federation"]["rounds"]))
 
 
+def trained(summary: Summary) -> str:
+    """What a run trained: "fedavg on pacs, held out: photo, seed 0"."""
+    data, held_out = summary["spec"]["data"], summary["target"] or "none"
+    name = data["dataset"] + (f":{data['release']}" if data["release"] != "original" else "")
+    return f"{summary['method']} on {name}, held out: {held_out}, seed {summary['seed']}"
+
+
 class State(StrEnum):
     """The state of a run. INTERRUPTED: it resumes from its checkpoint; as an outcome it is MISSING."""
 

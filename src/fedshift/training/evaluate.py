@@ -35,7 +35,7 @@ def evaluate(workspace: Workspace, run: Path, tasks: Sequence[Task], device: tor
     """
     directory = RunDirectory(run)
     if (summary := directory.summary()) is None:
-        raise FedshiftError(run, "is not finished", "Train it first; see: fedshift status --runs.")
+        raise FedshiftError(run, "is not finished", "Train it first; finished ones: fedshift list runs.")
     spec = parse(summary["spec"], str(directory.summary_file))
     stamps = [task.stamp(directory, summary) for task in tasks]
     paths = [place(directory, stamp) for stamp in stamps]
