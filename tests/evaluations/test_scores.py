@@ -55,6 +55,8 @@ def test_which_sets_a_number_is_of() -> None:
     found = {where: Scores.quantity(pd.DataFrame(rows), f"sensitivity_{where}") for where in ("id", "ood")}
     # at 0.5: of 0.2 (or 0.8), 0.7, 0.3, 0.9 the second and the last are called ill
     assert found == {"id": pytest.approx((1 / 2 + 1) / 2), "ood": pytest.approx(2 / 3)}
+    validated = pd.DataFrame(rows).replace({"split": {"test": "val"}})  # a partition without a test part
+    assert Scores.quantity(validated, "sensitivity_id") == found["id"]
     auroc = [measures(row["labels"], row["probabilities"], CLASSES, "ill")["auroc"] for row in rows[:2]]
     assert auroc[0] != auroc[1]
     assert Scores.quantity(pd.DataFrame(rows), "auroc_ood") == pytest.approx(np.mean(auroc))

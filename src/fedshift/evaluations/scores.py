@@ -81,14 +81,16 @@ class Scores(Evaluation):
 
     @staticmethod
     def quantity(table: pd.DataFrame, name: str) -> float:
-        """<measure>_id: the mean over the clients' test sets, by the models that tables show.
+        """<measure>_id: the mean over the clients' test sets, by the models that tables show. Without test
+        images, over their validation sets, if `splits` has "val".
 
         <measure>_ood: on the held-out domain, the mean over models where a method has several for it. Sets on
         which the measure is not defined are left out.
         """
         measure, _, where = name.rpartition("_")
         if where == "id":
-            own = table[(table["client"] >= 0) & (table["split"] == "test")]
+            own = table[table["client"] >= 0]
+            own = own[own["split"] == ("test" if (own["split"] == "test").any() else "val")]
             tested = reported({*zip(own["model"], own["stage"], strict=True)})
             chosen = own[(own["model"] == tested[0]) & (own["stage"] == tested[1])]
         else:
