@@ -20,7 +20,7 @@ COSTS = {
     "down": "MB down",
     "seconds": "s",
     "memory": "MiB of memory",
-}  # name -> as tables head it; fedshift.analysis.costs computes them
+}  # name -> as tables head it; fedshift.analysis.cells computes them
 COUNTED = ("parameters", "state_dict", "macs", "macs_norm")  # of these, costs that follow from a declaration
 RELATIVE = {"gain": "gain in", "ratio": "times in"}
 NUMBERS = ("spread", "range", "of", "apart")  # defined in fedshift.analysis.clients
