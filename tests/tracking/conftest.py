@@ -46,7 +46,7 @@ ABLATION = SAME | {
     "axes": {"target": ["plain"], "seed": [0], "mu": MU},
 }
 Stored = list[tuple[str, str, int, int, float]]
-MODELS = {  # which (model, stage) of its clients a method is shown by: docs/tracking.md, docs/reproducibility.md
+MODELS = {  # which (model, stage) of its clients a method is shown by: docs/share-results.md, docs/reproducibility.md
     "fedavg": ("global", "post_agg"),
     "fedprox": ("global", "post_agg"),
     "fedbn": ("personal", "post_train"),

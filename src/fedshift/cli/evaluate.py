@@ -35,6 +35,7 @@ from fedshift.storage.workspace import Workspace
 if TYPE_CHECKING:
     import torch
 
+NAMED = 10  # maximum of unfinished runs to name; more are counted
 Tasks = dict[str, tuple[Task, list[Use]]]  # by the names of their files, each with its runs
 
 
@@ -169,12 +170,16 @@ def _of_experiment(workspace: Workspace, experiment: Experiment, tasks: Tasks, d
             by_run.setdefault(use.directory, []).append(label)
     files: dict[tuple[str, str], Path] = {}
     errors: list[str] = []
-    for number, (directory, labels) in enumerate(by_run.items(), 1):
-        click.echo(f"{number} of {len(by_run)}: {directory}")
-        run, labels = workspace.run_at(directory), [*dict.fromkeys(labels)]
-        if run.outcome() is not State.FINISHED:
-            click.echo(f"not finished: {directory}", err=True)
-            continue
+    runs = {directory: workspace.run_at(directory) for directory in by_run}
+    finished = {directory: None for directory, run in runs.items() if run.outcome() is State.FINISHED}
+    left = [directory for directory in runs if directory not in finished]
+    for directory in left[:NAMED]:
+        click.echo(f"not finished: {directory}", err=True)
+    if more := left[NAMED:]:
+        click.echo(f"and {len(more)} more: fedshift status --runs {experiment.name}", err=True)
+    for number, directory in enumerate(finished, 1):
+        click.echo(f"{number} of {len(finished)}: {directory}")
+        run, labels = runs[directory], [*dict.fromkeys(by_run[directory])]
         try:
             paths = _of_run(run, [tasks[label][0] for label in labels], workspace, device)
         except FedshiftError as error:
