@@ -225,8 +225,7 @@ def _adapted(use: Use, summary: Summary) -> Path:
 def _records(use: Use) -> pa.Table:
     """The records of a finished run, or those of its adaptation, tested afterwards."""
     if not use.adaptation:
-        with _damage_named(use.run.metrics):
-            return read_parquet(use.run.metrics).select(SCHEMA.names).cast(SCHEMA)
+        return _read(use, use.run.metrics).select(SCHEMA.names).cast(SCHEMA)
     from fedshift.evaluations.base import read as read_result
 
     table, _ = read_result(_adapted(use, use.run.summary() or {}))
@@ -238,11 +237,20 @@ def _statistics(use: Use) -> pa.Table:
     file = use.run.statistics
     if use.adaptation or not file.is_file():
         return STATISTICS.empty_table()
-    with _damage_named(file):
-        table = read_parquet(file)
+    table = _read(use, file)
     if table.column_names != STATISTICS.names:  # of an earlier version: missing columns are null
         return read_parquet(file, schema=STATISTICS)
     return table.cast(STATISTICS)
+
+
+def _read(use: Use, path: Path) -> pa.Table:
+    """A file of a finished run; of an archived run, which experiments share, once per process."""
+    with _damage_named(path):
+        return _archived(path) if use.source == ARCHIVE else read_parquet(path)
+
+
+# The folder of an unpacked run is named by the hash of its content.
+_archived = functools.lru_cache(2048)(read_parquet)
 
 
 @contextlib.contextmanager

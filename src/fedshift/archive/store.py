@@ -164,7 +164,7 @@ def stand_in(workspace: Workspace, run: RunDirectory) -> RunDirectory | None:
     files = (*paths(workspace, workspace.name_of(run)),)
     if files and not (files in _standing and _standing[files].summary_file.is_file()):
         newest = of_run(workspace, workspace.name_of(run))[0]
-        check(workspace, newest)
+        check(workspace, newest, whole=False)
         _standing[files] = unpacked(workspace, newest)
     return _standing.get(files)
 

@@ -4,8 +4,6 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 from torch import nn
-from torchvision.models import ResNet
-from torchvision.models.resnet import BasicBlock, Bottleneck
 
 from fedshift.models.base import Model
 from fedshift.models.layers.blocks import GlobalAverage
@@ -16,7 +14,6 @@ class TorchvisionResNet(Model):
 
     version = 2
     kaiming = "fan_out"  # as torchvision (He et al. 2015)
-    block: ClassVar[type[BasicBlock] | type[Bottleneck]]
     blocks: ClassVar[list[int]]  # of the four stages
     indicator = "stages.stage1.1.conv2.weight"  # by this name in FedRD's code
     pieces = MappingProxyType(
@@ -24,9 +21,16 @@ class TorchvisionResNet(Model):
         | {f"stages.stage{i}": f"layer{i}" for i in (1, 2, 3, 4)}
     )
 
+    @classmethod
+    def block(cls) -> Any:
+        """torchvision's class of the blocks, or a subclass of it."""
+        raise NotImplementedError
+
     def __init__(self, classes: int, input_px: int, **params: Any) -> None:
+        from torchvision.models import ResNet  # takes a second, and plans build no network
+
         super().__init__(classes, input_px, **params)
-        net = ResNet(self.block, self.blocks, num_classes=classes)
+        net = ResNet(self.block(), self.blocks, num_classes=classes)
         stem = nn.Sequential(net.conv1, net.bn1, net.relu, net.maxpool)
         layers = [net.layer1, net.layer2, net.layer3, net.layer4]
         self.stages = nn.ModuleDict({"stem": stem, **{f"stage{i}": x for i, x in enumerate(layers, 1)}})

@@ -9,7 +9,6 @@ from types import MappingProxyType
 from typing import Any
 
 from torch import nn
-from torchvision.models import mobilenet_v2
 
 from fedshift.models.base import Model
 from fedshift.models.layers.blocks import GlobalAverage
@@ -28,6 +27,8 @@ class MobileNet(Model):
     pieces = MappingProxyType(dict.fromkeys([f"stages.{stage}" for stage in STAGES], "features"))
 
     def __init__(self, classes: int, input_px: int, **params: Any) -> None:
+        from torchvision.models import mobilenet_v2  # takes a second, and plans build no network
+
         super().__init__(classes, input_px, **params)
         net = mobilenet_v2(weights=None, num_classes=classes)
         cuts = zip(STAGES, CUTS, CUTS[1:], strict=False)

@@ -5,8 +5,7 @@ He et al., "Deep Residual Learning for Image Recognition" (CVPR 2016): 11,180,10
 """
 
 from types import MappingProxyType
-
-from torchvision.models.resnet import BasicBlock
+from typing import Any
 
 from fedshift.models._resnet import TorchvisionResNet
 
@@ -15,6 +14,11 @@ class ResNet18(TorchvisionResNet):
     """Four stages of two basic blocks: 64, 128, 256 and 512 channels."""
 
     name = "resnet18"
-    block = BasicBlock
     blocks = [2, 2, 2, 2]
     weights = MappingProxyType({"imagenet": "resnet18-f37072fd.pth"})
+
+    @classmethod
+    def block(cls) -> Any:
+        from torchvision.models.resnet import BasicBlock
+
+        return BasicBlock

@@ -5,22 +5,25 @@ convolutions: 23,522,375 parameters at 7 classes, 4,087 M multiply-adds for an i
 """
 
 from types import MappingProxyType
-
-from torchvision.models import resnet
+from typing import Any
 
 from fedshift.models._resnet import TorchvisionResNet
-
-
-class Bottleneck(resnet.Bottleneck):
-    """torchvision's block; FDSE decomposes its last convolution."""
-
-    decomposes = ("conv3", "bn3")
 
 
 class ResNet50(TorchvisionResNet):
     """Four stages of 3, 4, 6 and 3 bottleneck blocks: 256, 512, 1,024 and 2,048 channels."""
 
     name = "resnet50"
-    block = Bottleneck
     blocks = [3, 4, 6, 3]
     weights = MappingProxyType({"imagenet": "resnet50-0676ba61.pth"})
+
+    @classmethod
+    def block(cls) -> Any:
+        from torchvision.models import resnet
+
+        class Bottleneck(resnet.Bottleneck):
+            """torchvision's block; FDSE decomposes its last convolution."""
+
+            decomposes = ("conv3", "bn3")
+
+        return Bottleneck

@@ -11,7 +11,6 @@ from types import MappingProxyType
 from typing import Any
 
 from torch import nn
-from torchvision.models.vgg import cfgs, make_layers
 
 from fedshift.models.base import Model
 from fedshift.models.layers.blocks import GlobalAverage
@@ -30,6 +29,8 @@ class VGG(Model):
     pieces = MappingProxyType({f"stages.stage{i}": "features" for i in (1, 2, 3, 4, 5)})
 
     def __init__(self, classes: int, input_px: int, **params: Any) -> None:
+        from torchvision.models.vgg import cfgs, make_layers  # takes a second, and plans build no network
+
         super().__init__(classes, input_px, **params)
         features = make_layers(cfgs["A"], batch_norm=True)
         cuts = enumerate(itertools.pairwise(CUTS), 1)
