@@ -166,6 +166,9 @@ def test_an_opened_image_is_seen_like_its_file(home: Path, tmp_path: Path) -> No
     ("images", "said"),
     [
         (np.zeros((1, 8, 8, 4), np.uint8), r"image 0: has the shape \(8, 8, 4\)"),
+        (np.zeros((1, 0, 8, 3)), r"image 0: has the shape \(0, 8, 3\)"),
+        (np.full((1, 8, 8), np.inf), "float64 from inf to inf"),
+        ([Image.fromarray(np.full((8, 8), np.nan, np.float32))], "image 0: has values that are not finite"),
         (np.full((1, 8, 8), 300), "int64 from 300 to 300"),
         ([Path("nowhere.png")], "nowhere.png: cannot be read"),
         (np.zeros((8, 9, 3), np.uint8), r"the shape \(8, 9, 3\) of one image"),

@@ -203,7 +203,7 @@ def rgb(image: Any, place: int) -> NDArray[np.uint8]:
     if array.ndim == 2 or (array.ndim == 3 and array.shape[2] == 1):
         array = np.repeat(array.reshape(*array.shape[:2], 1), 3, axis=2)
     where = f"image {place}"
-    if array.ndim != 3 or array.shape[2] != 3:
+    if array.ndim != 3 or array.shape[2] != 3 or not array.size:
         shape = tuple(array.shape)
         raise FedshiftError(where, f"has the shape {shape}", "Give [h, w], [h, w, 3] or a tensor [3, h, w].")
     if array.dtype == np.uint8:

@@ -12,6 +12,7 @@ from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get
 from fedshift.planning.planfile import Run
 from fedshift.spec import RunSpec, parse
+from fedshift.spec.settings import Source
 from fedshift.storage.rundir import RunDirectory, State
 from fedshift.storage.workspace import Workspace
 from fedshift.training.provide import of_other_images
@@ -57,11 +58,17 @@ def _of_other_images(workspace: Workspace, wanted: Iterable[Run]) -> Iterator[Pa
     by_images: dict[str, list[Run]] = defaultdict(list)
     for run in wanted:
         by_images[run.prepared].append(run)
-    for prepared, runs in by_images.items():
-        data, folder = RunSpec.model_validate_json(runs[0].spec).data, workspace.root / prepared
-        if folder.exists() and get("datasets", data.dataset)().release(data.release).manifest is None:
+    for runs in by_images.values():
+        if folder := _own_images(workspace, RunSpec.model_validate_json(runs[0].spec).data):
             directories = [workspace.run_at(run.directory) for run in runs]
             yield from (run.path for run in of_other_images(folder, directories) if not run.writer())
+
+
+def _own_images(workspace: Workspace, data: Source) -> Path | None:
+    """The decoded images of a tree of the user, if they are here; None for published images."""
+    published = get("datasets", data.dataset)().release(data.release).manifest
+    folder = workspace.prepared(data.prepared_name)
+    return folder if published is None and folder.exists() else None
 
 
 def _why_unwanted(workspace: Workspace, path: Path) -> str:
@@ -69,9 +76,7 @@ def _why_unwanted(workspace: Workspace, path: Path) -> str:
     run = RunDirectory(path)
     with contextlib.suppress(FedshiftError, KeyError):  # of an earlier version
         data = parse((run.summary() or {})["spec"], str(run.summary_file)).data
-        folder = workspace.prepared(data.prepared_name)
-        published = get("datasets", data.dataset)().release(data.release).manifest
-        if published is None and folder.exists() and of_other_images(folder, [run]):
+        if (folder := _own_images(workspace, data)) and of_other_images(folder, [run]):
             return OTHER_IMAGES
     return UNUSED
 
