@@ -101,7 +101,7 @@ def test_nor_is_an_unknown_method(project: Path) -> None:
 def test_an_experiment_that_was_never_run_names_its_cost_and_archived_relatives(project: Path) -> None:
     (project / "results-archive").symlink_to(ROOT / "results-archive")
     result = fedshift(project, "table", "fdse/table1")
-    refused(result, "hours of a GPU", "fdse/table1_office_tf32")
+    refused(result, "days of a GPU", "fdse/table1_office_tf32")
 
 
 def test_a_run_that_is_not_there_is_named_by_path_too(project: Path, tmp_path: Path) -> None:
