@@ -181,7 +181,9 @@ def unpacked(workspace: Workspace, archived: Archived) -> RunDirectory:
     with built_once(folder) as part:
         if part is not None:
             for member, data in archived.content.items():
-                write_bytes(part / archived.run / member, data, synced=False)
+                path = part / archived.run / member
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(data)
     run = RunDirectory(folder / archived.run)
     for member, data in archived.content.items():
         path = run.path / member

@@ -44,9 +44,10 @@ def command(workspace: Workspace, written_alone: bool) -> None:
         collected = each(functools.partial(_collected, workspace), unwritten)
         bar = tqdm(collected, "archived experiments", len(unwritten), disable=None if unwritten else True)
         names = [name for name, shown in zip(unwritten, bar, strict=True) if shown]
-        known = next(iter(each(numbers, [workspace])))
+        published = each(numbers, [workspace])
         for page in each(functools.partial(_write, workspace), names):
             click.echo(page)
+        known = next(iter(published))
     page = scorecard.write(workspace, known)
     click.echo(page.with_suffix(".md").read_text(encoding="utf-8").split("\n\n")[1])
     click.echo(page)

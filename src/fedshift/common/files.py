@@ -46,11 +46,11 @@ def cure_of(error: OSError) -> str | None:
 
 
 @contextlib.contextmanager
-def atomic_path(path: Path, synced: bool = True) -> Iterator[Path]:
+def atomic_path(path: Path) -> Iterator[Path]:
     """Yield a temporary path next to `path`, which is renamed to `path` in one step if the block succeeds.
 
-    With `synced`, the data reach the disk before the rename. Otherwise a crash of the machine may truncate
-    the file. The umask determines the permissions, whatever library writes the file.
+    The data reach the disk before the rename. The umask determines the permissions, whatever library writes
+    the file.
 
     Raises FedshiftError if the folder cannot be written or the disk is full.
     """
@@ -58,9 +58,8 @@ def atomic_path(path: Path, synced: bool = True) -> Iterator[Path]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
-        if synced:
-            with open(temporary, "rb") as file:
-                os.fsync(file.fileno())
+        with open(temporary, "rb") as file:
+            os.fsync(file.fileno())
         temporary.chmod(MODE)
         os.replace(temporary, path)
     except OSError as error:
@@ -106,9 +105,9 @@ def built_once(folder: Path) -> Iterator[Path | None]:
     yield None
 
 
-def write_bytes(path: Path, data: bytes, synced: bool = True) -> None:
-    """Write `data` to `path` atomically; `synced`: as in `atomic_path`."""
-    with atomic_path(path, synced) as temporary:
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write `data` to `path` atomically."""
+    with atomic_path(path) as temporary:
         temporary.write_bytes(data)
 
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from fedshift.common.download import download
 from fedshift.common.errors import Damaged, FedshiftError, unknown
 from fedshift.common.files import atomic_path, sha256_file
 from fedshift.common.registry import get, names
@@ -123,6 +122,8 @@ def fetch_weights(
 
     sources: files, recognised by their content, and folders, searched by name
     """
+    from fedshift.common.download import download  # requests, which training does not need
+
     published = known()
     for owner in owners:
         if owner not in published:
