@@ -3,6 +3,9 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .ONESHELL:
+ifeq ($(filter oneshell,$(.FEATURES)),)
+$(error This make is too old: install GNU make 3.82 or newer (macOS: brew install make), then run gmake)
+endif
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
@@ -31,7 +34,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 
 demo: $(INSTALLED) ## an archived result on photographs, then four methods on four domains of digits; three minutes
 	@begin=$$SECONDS
-	echo "26 methods on real photographs, from the archive (unified/first_pass, two seeds), on unseen domains:"
+	echo "26 methods on real photographs, from the archive (unified/first_pass, two seeds), on held-out domains:"
 	$(PYTHON) -m fedshift rank unified/first_pass | sed -n 1p
 	echo "Picture: docs/images/methods.svg"
 	echo
@@ -53,7 +56,7 @@ demo: $(INSTALLED) ## an archived result on photographs, then four methods on fo
 test: $(INSTALLED) ## run the tests that need no Slurm, Chromium, Snakemake or server, and little training (JOBS=2 at once)
 	@$(PYTEST) -m 'not mutants and not ($(LONG))'
 
-test-all: $(INSTALLED) ## run the other tests; what this machine lacks (Slurm, Chromium) is skipped with a reason
+test-all: $(INSTALLED) ## run the other tests; those whose programs (Slurm, Chromium) are missing are skipped with a reason
 	@$(PYTEST) $(SAMPLE) -m '$(LONG)'
 
 test-isa: $(INSTALLED) ## a tenth of the numeric tests, others for each commit, by AVX2 and by no vector unit (SHARE=1: all)
@@ -69,13 +72,13 @@ ui: $(INSTALLED) ## MLflow in a browser, on this machine alone: http://127.0.0.1
 	exec $(PYTHON) -m mlflow server \
 	  --backend-store-uri "$${MLFLOW_TRACKING_URI:-sqlite:///mlflow.db}" --workers 1 --host 127.0.0.1 --port $${PORT:-5000}
 
-faults: $(INSTALLED) ## play COUNT=100 faults over a running experiment (SEED=0); half an hour
+faults: $(INSTALLED) ## COUNT=100 faults in a running experiment (SEED=0); half an hour
 	@PYTHONPATH=src $(PYTHON) -m tests.faults.campaign --seed $${SEED:-0} --count $${COUNT:-100}
 
-fuzz: $(INSTALLED) ## COUNT=10000 drawn files, trees, archives and partitions (SEED=0): none may end in a traceback
+fuzz: $(INSTALLED) ## COUNT=10000 random files, trees, archives and partitions (SEED=0): none may end in a traceback
 	@PYTHONPATH=src $(PYTHON) -m tests.fuzz.campaign --count $${COUNT:-10000} --seed $${SEED:-0}
 
-gpu-check: $(INSTALLED) ## what only a GPU can tell: CPU against GPU, steps beside a bare loop, runs at once; some 40 minutes
+gpu-check: $(INSTALLED) ## on a GPU: CPU against GPU, steps compared with a bare loop, several runs at once; about 40 minutes
 	@$(PYTHON) benchmarks/gpu_check.py
 
 mutants: $(INSTALLED) ## bugs that a test must notice: those of tests/mutants, then COUNT=400 random ones (SEED=0), with a score
@@ -101,7 +104,7 @@ lint: $(INSTALLED) ## ruff, mypy, snakefmt and the order of the packages, all in
 	$(VENV)/bin/snakefmt --check Snakefile workflow
 	$(VENV)/bin/lint-imports --no-logo
 
-constraints: $(INSTALLED) ## write constraints.txt anew from the present environment
+constraints: $(INSTALLED) ## write constraints.txt again from the present environment
 	@{ sed -n '/^#/p' constraints.txt; $(PYTHON) -m pip freeze --all --exclude fedshift --exclude pip | grep -E '^[A-Za-z0-9._-]+=='; } > constraints.new
 	mv constraints.new constraints.txt
 

@@ -23,7 +23,7 @@ Cells = dict[tuple[str, str, str], tuple[float, int]]  # (row, data set, metric)
 def board() -> str:
     """A table of all methods, by accuracy on held-out domains."""
     cells, intervals, compared = _cells(), _intervals(), _compared()
-    heads = ["method", "held out", "over FedAvg", "at equal work"]
+    heads = ["method", "held out", "over FedAvg", "at equal steps"]
     heads += [f"{metric}, {name}" for metric in ("held out", "own") for name in DATASETS.values()]
     heads += ["time", "seeds"]
     lines = ["| " + " | ".join(heads) + " |", "|---|" + "---:|" * (len(heads) - 1)]

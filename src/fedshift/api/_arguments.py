@@ -52,7 +52,7 @@ def release(data: object, where: str) -> Address:
     if isinstance(data, os.PathLike):
         return address(f"folder:{os.fspath(data)}", where)
     if not isinstance(name := plain(data, where), str):
-        raise _unfit(where, data, 'Give a name ("digits", "pacs:hfedf") or the path of a folder of images.')
+        raise _unfit(where, data, 'Give a name ("digits", "vlcs:domainbed") or the path of an image folder.')
     return address(name, where)
 
 

@@ -58,7 +58,7 @@ def load_data(
 
     They are fetched, decoded and partitioned first if necessary.
 
-    `name`: "digits", "pacs:hfedf", "folder:PATH", or the `Path` of a folder.
+    `name`: "digits", "vlcs:domainbed", "folder:PATH", or the `Path` of a folder.
     `target`: the held-out domain.
     `protocol`, `settings`: as in `fedshift.run`.
     `root`: the project's folder; by default the present folder, or the first one above it that is a project.

@@ -19,7 +19,7 @@ from fedshift.storage.workspace import Workspace
     metavar="DATASET[:RELEASE]",
     required=True,
     shell_complete=complete(registered("datasets")),
-    help="Data set: digits, pacs:hfedf, or folder:PATH, a tree domain/class/image.",
+    help="Data set: digits, vlcs:domainbed, or folder:PATH, a tree domain/class/image.",
 )
 @click.option("--methods", default="all", show_default=True, metavar="NAME,NAME..", help="Methods.")
 @click.option(

@@ -13,7 +13,8 @@ KINDS = ("method", "model", "dataset", "partition", "experiment", "evaluation", 
 @click.pass_obj
 def command(workspace: Workspace, kind: str, name: str) -> None:
     """Write a KIND called NAME into own/ of the project folder: a working skeleton with its test. Then change
-    it. It is found by its name; no other file has to change.
+    it. It is found by its name; no other file has to change. An experiment is written to
+    experiments/NAME.yaml, without a test.
     """
     from fedshift.common.registry import OWN
     from fedshift.skeletons import SKELETONS, write

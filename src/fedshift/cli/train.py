@@ -30,7 +30,7 @@ def _domains(context: click.Context, parameter: click.Parameter, begun: str) -> 
     required=True,
     metavar="DATASET[:RELEASE]",
     shell_complete=complete(registered("datasets")),
-    help="Data set: digits, pacs:hfedf, folder:PATH.",
+    help="Data set: digits, vlcs:domainbed, folder:PATH.",
 )
 @click.option("--target", metavar="DOMAIN", shell_complete=_domains, help="Held-out domain.  [default: none]")
 @click.option("--seed", type=click.IntRange(min=0), help="Random seed.  [default: 0]")
