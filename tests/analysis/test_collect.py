@@ -2,26 +2,35 @@
 
 import itertools
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from fedshift.analysis import collect as module
+from fedshift.analysis.clients import INDEX, _apart
 from fedshift.analysis.collect import collect
 from fedshift.analysis.collected import diagnostics, read
-from fedshift.analysis.evaluated import restore
+from fedshift.analysis.evaluated import measured, restore
+from fedshift.api.runs import results
+from fedshift.cli.results import collected_or_archived
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import write_json
+from fedshift.experiments.expand import Cell, expand
+from fedshift.experiments.load import load
 from fedshift.federation.records import SCHEMA, STATISTICS, DiagnosticsTable
 from fedshift.storage.rundir import RunDirectory
 from tests.documents import python_block
 from tests.verbs import done, fedshift
 
 from .conftest import Project, accuracy, changed, counted
+from .evaluating import evaluate
 
 HALF = {0: accuracy((0.5, 0.5))}
 ROWS = [*itertools.product(("fedavg", "local"), (0, 1))]
@@ -314,3 +323,91 @@ def test_the_page_reads_them(two: Project, monkeypatch: pytest.MonkeyPatch) -> N
     defined: dict[str, object] = {}
     exec(block.replace('"mine", ', f'"{two.name}", '), defined)
     assert defined["drift"].loc[2, ("mine", 2)] == 9
+
+
+# ---- what commands show is collected again where more is finished or declared otherwise
+
+
+def at_home(project: Project, cell: Cell) -> Path:
+    """A finished run where the experiment's file looks for it."""
+    rounds = {1: accuracy((0.5, 0.5), 0.5)}
+    made = project.add(cell.label, rounds, spec=cell.spec, **cell.axes)
+    return made.rename(project.workspace.run(cell.spec.run_name).path)
+
+
+def test_runs_finished_since_and_renamed_rows_are_shown(project: Project) -> None:
+    def finished() -> dict[str, int]:
+        runs = collected_or_archived(project.workspace, project.name).runs
+        return {str(method): int((of["state"] == "finished").sum()) for method, of in runs.groupby("method")}
+
+    axes = {"target": ["ink"], "seed": [0, 1]}
+    project.declare(methods={"fedavg": None}, axes=axes)
+    one, other = expand(project.workspace, load(project.workspace, project.name))
+    at_home(project, one)
+    assert finished() == {"fedavg": 1}
+    at_home(project, other)
+    assert finished() == {"fedavg": 2}
+    project.declare(methods={"plain": {"method": {"name": "fedavg"}}}, axes=axes)
+    file = project.workspace.experiments / f"{project.name}.yaml"
+    os.utime(file, (file.stat().st_mtime + 60,) * 2)
+    assert finished() == {"plain": 2}
+
+
+def test_gathered_results_stay_where_no_run_is(project: Project) -> None:
+    collected = project.trained({("fedavg", "ink", 0): 0.5}, evaluations=["cka"])
+    evaluate(project, collected, "cka", "cka", lambda run: [{"client": 0, "cka": 0.5}])
+    file = project.workspace.evaluated(project.name) / "cka.parquet"
+    data = file.read_bytes()
+    shutil.rmtree(project.workspace.results / "runs")
+    assert "stays as it is" in fedshift(project.workspace.root, "evaluate", project.name).output
+    assert file.read_bytes() == data
+
+
+def test_a_number_of_an_evaluation_where_two_rows_share_a_run(project: Project) -> None:
+    """Divergences of pairs of clients, not of a client and its copy."""
+
+    def rows(run: dict[str, Any]) -> list[dict[str, Any]]:
+        return [{"client": k, "place": 1, "mean": [float(k)], "variance": [1.0]} for k in range(3)]
+
+    found = []
+    for again in ("", "again"):
+        rows_of = dict.fromkeys(filter(None, ("fedavg", again)))
+        project.declare(methods=rows_of, axes={"seed": [0]}, evaluations=["activations"])
+        if again:
+            project.cells.append(project.cells[0]._replace(label=again))
+        else:
+            project.add("fedavg", {1: accuracy((0.5, 0.5), 0.5)}, seed=0)
+        collected = project.collect()
+        evaluate(project, collected, "activations", "activations", rows)
+        found.append({*measured(project.workspace, collected, "activations.low")})
+    assert found[0] == found[1]
+
+
+def test_runs_are_compared_with_as_many_clients_as_their_data_set_has() -> None:
+    rows = [
+        {
+            "data.dataset": data,
+            "seed": seed,
+            "round": 1,
+            "client": client,
+            INDEX: 0,
+            "value": float(seed * client),
+        }
+        for data, clients in (("digits", 2), ("pacs", 4))
+        for seed in (0, 1)
+        for client in range(clients)
+    ]
+    frame = _apart(pd.DataFrame(rows), ["data.dataset", "seed", "round"], "seed")
+    assert frame.groupby("data.dataset")["value"].mean().to_dict() == {"digits": 0.5, "pacs": 1.5}
+
+
+def test_all_metrics_are_asked_for_clients_that_they_leave_out(project: Project) -> None:
+    project.declare(methods=dict.fromkeys(("fedavg", "fedbn")), axes={"target": ["ink"], "seed": [0]})
+    cells = expand(project.workspace, load(project.workspace, project.name))
+    for cell, metric in zip(cells, ("accuracy", "loss"), strict=True):
+        file = at_home(project, cell) / "metrics.parquet"
+        frame = pq.read_table(file).to_pandas()
+        frame.loc[(frame["client"] == 1) & (frame["metric"] == metric), "value"] = np.nan
+        pq.write_table(pa.Table.from_pandas(frame, SCHEMA), file)
+    found = results(project.name, ["id", "loss.id"], root=project.workspace.root)
+    assert found["clients"].tolist() == ["1 of 2", "1 of 2"]

@@ -94,3 +94,30 @@ def test_mistakes(project: Project, keys: dict[str, str], message: str) -> None:
     project.declare(methods={"fedavg": None, "fedbn": None}, axes={"target": ["ink"]}, hypotheses=declared)
     with pytest.raises(FedshiftError, match=message):
         load(project.workspace, "toy")
+
+
+def test_rows_are_compared_where_both_are_planned(project: Project) -> None:
+    """FedBN is planned on `plain` alone, where it is 10 points below FedAvg, whose mean over domains is lower."""
+    ood = {
+        ("fedavg", "ink"): 0.3,
+        ("fedavg", "texture"): 0.5,
+        ("fedavg", "plain"): 0.9,
+        ("fedbn", "plain"): 0.8,
+    }
+    values = {(*place, seed): value + seed / 100 for place, value in ood.items() for seed in SEEDS}
+    declared = {"above": DECLARED["above"], "own": DECLARED["own"]}
+    for one in hypotheses.judge(project.trained(values, hypotheses=declared)):
+        assert (one.interval.difference, one.seeds) == (pytest.approx(-10), 3)
+
+
+def test_an_experiment_without_seeds(project: Project) -> None:
+    values = {("fedavg", "ink"): 0.5, ("fedbn", "ink"): 0.6}
+    (one,) = hypotheses.judge(project.trained(values, ("target",), hypotheses={"above": DECLARED["above"]}))
+    assert (one.interval.difference, one.seeds, one.verdict) == (pytest.approx(10), 1, "open")
+
+
+def test_a_row_that_is_not_planned(project: Project) -> None:
+    methods, level = dict.fromkeys(("fedavg", "ditto")), {"level": DECLARED["level"]}
+    found = project.trained({("fedavg", "ink", 0): 0.5}, methods=methods, hypotheses=level)
+    (one,) = hypotheses.judge(found)
+    assert (one.seeds, one.verdict) == (0, "not run")

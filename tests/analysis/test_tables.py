@@ -12,7 +12,7 @@ from fedshift.analysis import tables
 from fedshift.analysis.cells import marked
 from fedshift.analysis.collected import ARCHIVE, Collected
 from fedshift.analysis.notes import notes
-from fedshift.analysis.page import blocks
+from fedshift.analysis.page import blocks, csv
 from fedshift.analysis.published import AVERAGE
 from fedshift.common.errors import FedshiftError
 
@@ -199,3 +199,11 @@ def test_a_class_that_a_domain_lacks_is_noted(project: Project) -> None:
         changed(run, absent={"Rural": ["effusion"], "Coast": many})
     note = noted(project, "Rural")
     assert "Rural (effusion)" in note and "class0" in note and "class49" not in note and "40 more" in note
+
+
+def test_small_numbers_of_a_csv_keep_their_digits() -> None:
+    """A weight decay is not 0; a rounding error is."""
+    assert (
+        csv(pd.DataFrame({"x": [12.34567, 1e-5, -1e-5, 1e-12, 0.0]}))
+        == "x\n12.3457\n1e-05\n-1e-05\n0.0000\n0.0000\n"
+    )

@@ -198,3 +198,15 @@ def test_a_gain_is_judged_in_points(project: Project) -> None:
     row = judged(project, project.collect()).loc["gain.id"]
     assert (row["mean"], row["published"], row["margin"]) == pytest.approx((0.95, 0.9, 2.0))
     assert (row["verdict"], row["rule"], row["method"]) == ("consistent", "points", "without-gradalign")
+
+
+def test_a_second_rule_adds_no_degrees_of_freedom(project: Project) -> None:
+    """Both rules read the same runs. The data set, which has one value, is not a column of the table."""
+    of = {"columns": ["metric"], "metrics": ["all"], "printed": ["1"]}
+    declared = {"one": {**of, "select": ["best_first"]}, "two": {**of, "select": ["best_first", "last"]}}
+    found = office(project, {"fedavg": [0.82, 0.83, 0.84]}, tables=declared)
+    one, two = (
+        cells.loc[cells["select"] == "best_first", ["published", "low", "high"]].to_numpy().tolist()
+        for cells in tables.judged(project.workspace, found).values()
+    )
+    assert one == two and one[0][0] == 82.60

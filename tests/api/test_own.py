@@ -172,6 +172,18 @@ def test_what_cannot_be_repeated_is_rejected(given: dict[str, Any], said: str, h
         fedshift.register(**given, root=here)
 
 
+def test_a_file_written_by_hand_is_not_replaced(here: Path) -> None:
+    (file,) = (
+        path
+        for path in map(Path, verb(here, "new", "method", "scaled").stdout.split())
+        if "methods" in path.parts
+    )
+    text = (here / file).read_text()
+    with pytest.raises(FedshiftError, match="written by hand"):
+        fedshift.register(method=Scaled, root=here)
+    assert (here / file).read_text() == text
+
+
 def test_a_network_without_a_head_is_named(here: Path) -> None:
     fedshift.register(model=Headless, root=here)
     with pytest.raises(FedshiftError, match=r"its last nn\.Linear must have \d+ outputs: one of 7"):

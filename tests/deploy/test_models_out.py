@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 import fedshift
 from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import names
-from fedshift.deploy.export import FORMATS
+from fedshift.deploy.export import FORMATS, describe
 from fedshift.deploy.predictor import Predictor
 from tests.conftest import clone
 from tests.once import once
@@ -91,6 +91,8 @@ def test_every_method_gives_back_what_was_tested(method: str, home: Path, tmp_pa
         alone = [run.model(of, member=member) for member in range(members)]
         found = [accuracy(one.predict(images).labels, classes) for one in alone]
         assert found == pytest.approx([recorded(run, whole, member) for member in range(members)])
+        cards = [describe(run.directory, one)["accuracy"][0]["accuracy"] for one in alone]
+        assert cards == pytest.approx([100 * value for value in found], abs=0.005)
         folder = tmp_path / str(of)
         run.export(folder, tuple(FORMATS), of)
         facts = json.loads((folder / "model.json").read_text())

@@ -282,6 +282,22 @@ def test_inputs_source_user_commit_and_files_of_a_run(trained: Trained, tmp_path
     assert Path(saved).read_text() == (place / "spec.json").read_text()
 
 
+def test_a_pulled_run_has_no_specification_of_its_own(trained: Trained, tmp_path: Path) -> None:
+    """The planned one is logged, and the run is finished in the store."""
+    from mlflow import MlflowClient
+
+    project = trained.copy(tmp_path / "project")
+    (one,) = planned(trained.runs)[:1]
+    (project / one.run.directory / "spec.json").unlink()
+    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    list(Follower(Workspace(project), [one], uri).sweep())
+    client = MlflowClient(uri)
+    run = client.get_run(run_id(tmp_path / "mlflow.db", one.run))
+    assert run.info.status == "FINISHED"
+    saved = client.download_artifacts(run.info.run_id, "spec.json", str(tmp_path))
+    assert json.loads(Path(saved).read_text()) == json.loads(one.run.spec)
+
+
 def planned(runs: list[Run]) -> list[Followed]:
     """Runs of the experiments of `trained`, under their names."""
     label = {"fedprox": "ablation"}

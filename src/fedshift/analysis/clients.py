@@ -164,11 +164,12 @@ def recorded_by_round(workspace: Workspace, collected: Collected, text: str) -> 
 def _apart(frame: pd.DataFrame, keys: list[str], axis: str) -> pd.DataFrame:
     if frame.empty:
         return frame[[*keys, "value"]]
-    clients = frame["client"].nunique()
     wide = frame.set_index([*keys, "client", INDEX])["value"].unstack(["client", INDEX])
     parts = []
     for _, runs in wide.groupby(level=[key for key in keys if key != axis], dropna=False):
-        vectors = runs.to_numpy().reshape(len(runs), clients, -1)
+        own = runs.dropna(axis=1, how="all")  # other data sets may have more clients
+        clients = own.columns.get_level_values("client").nunique()
+        vectors = own.to_numpy().reshape(len(runs), clients, -1)
         distances = np.linalg.norm(vectors[:, None] - vectors[None], axis=-1).mean(-1)  # [runs, runs]
         others = len(runs) - 1
         parts.append(pd.Series(distances.sum(1) / others if others else np.nan, runs.index))

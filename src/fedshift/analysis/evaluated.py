@@ -93,10 +93,12 @@ def measured(workspace: Workspace, collected: Collected, name: str) -> pd.Series
     evaluation, _, number = name.partition(".")
     kind, experiment = get("evaluations", evaluation), collected.experiment
     label = asked_for(experiment, evaluation, experiment.file)
-    if not (workspace.evaluated(experiment.name) / f"{label}.parquet").is_file():
+    if not (path := workspace.evaluated(experiment.name) / f"{label}.parquet").is_file():
         return pd.Series(math.nan, index=collected.runs.index)
-    frame = evaluated(workspace, experiment.name, label).to_pandas()
-    of = {digest: kind.quantity(part, number) for digest, part in frame.groupby("digest")}
+    of = dict[str, float]()
+    for owner, part in by_run(path):
+        if owner["digest"] not in of:
+            of[owner["digest"]] = kind.quantity(part.to_pandas(), number)
     return collected.runs["digest"].map(of).astype(float)
 
 

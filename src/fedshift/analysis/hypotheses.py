@@ -1,7 +1,8 @@
 """Hypotheses that an experiment declares before its runs are trained, judged by these runs alone.
 
 The domains of a data set are fixed, seeds are sampled: the values of a row are averaged over all axes but
-`data.dataset` and `seed` first. A seed without all its runs of both rows is left out. The interval of the
+`data.dataset` and `seed` first, where both rows of a comparison are planned. A seed without all these runs
+is left out. The interval of the
 difference is Student's. Its spread is pooled over all rows of the experiment
 (fedshift.analysis.verdicts.residual), or with `spread: pair` that of the differences between the two rows.
 
@@ -21,7 +22,7 @@ from typing import Literal, NamedTuple
 import pandas as pd
 
 from fedshift.analysis.collected import Collected
-from fedshift.analysis.quantities import selected
+from fedshift.analysis.quantities import PLACE, selected
 from fedshift.analysis.verdicts import Interval, around, pooled, residual
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.schema import Hypothesis
@@ -52,14 +53,20 @@ def judge(collected: Collected) -> list[Judged]:
     metrics = [*dict.fromkeys(hypothesis.metric for hypothesis in declared.values())]
     chosen = selected(collected, quantities=metrics)[[*keys, *metrics]]
     runs = collected.runs[[*keys, "spec"]].merge(chosen, on=keys, how="left")
+    places = [axis for axis in keys[1:] if axis != "seed"]
+    runs[PLACE] = runs.groupby(places, dropna=False).ngroup() if places else 0
+    runs = runs if "seed" in keys else runs.assign(seed=0)
     datasets = runs["spec"].map(lambda spec: str(json.loads(spec)["data"]["dataset"]))
     found = []
     for (name, one), (dataset, of) in itertools.product(declared.items(), runs.groupby(datasets, sort=False)):
         if one.relation == "~" and dataset not in one.margin:
             where = f"{collected.experiment.file}: hypotheses.{name}.margin"
             raise FedshiftError(where, f"has no margin on {dataset}", f"Add `{dataset}: <points>`.")
-        means = of.groupby(["method", "seed"])[one.metric].mean(skipna=False).unstack("seed")
-        pair = means.loc[[one.left, one.right]].dropna(axis=1)
+        left, right = ({*of.loc[of["method"] == row, PLACE]} for row in (one.left, one.right))
+        of = of[of[PLACE].isin(left & right)]
+        groups = of.groupby(["method", "seed"])[one.metric]
+        means = groups.mean(skipna=False).where(groups.size() == len(left & right)).unstack("seed")
+        pair = means.reindex([one.left, one.right]).dropna(axis=1)
         interval = _interval(one, means[pair.columns], pair.diff().iloc[-1].mul(-1))  # left minus right
         word = outcome(one, str(dataset), interval)
         found.append(Judged(name, one, str(dataset), interval, pair.shape[1], means.shape[1], word))

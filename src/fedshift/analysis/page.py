@@ -266,10 +266,15 @@ def template(name: str) -> jinja2.Template:
 
 
 def csv(table: pd.DataFrame) -> str:
-    """The rows of a table, numbers to four digits; without the column `clients` if it is empty."""
+    """The rows of a table, numbers to four decimals; without the column `clients` if it is empty."""
     if "clients" in table and table["clients"].eq("").all():
         table = table.drop(columns="clients")
-    return str(table.to_csv(index=False, float_format="%.4f"))
+    return str(table.to_csv(index=False, float_format=_decimals))
+
+
+def _decimals(value: Any) -> str:
+    """Four decimals, or four digits of a smaller number, such as a weight decay. Below 1e-9 is rounding."""
+    return f"{value:.4g}" if 1e-9 < abs(value) < 1e-3 else f"{value:.4f}"
 
 
 def number(value: float) -> str:

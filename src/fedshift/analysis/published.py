@@ -166,10 +166,11 @@ def keys(
     """The keys (run_key, metric_id) that a cell's number may have in reference/published.csv.
 
     The first key with a number counts. The experiment's `published` has the template of the run_key, in which
-    an average over targets has the target "mean".
+    an average over targets has the target "mean". An axis with one value is known without `values`.
     """
+    single = {name: axis.values[0] for name, axis in experiment.axes.items() if len(axis.values) == 1}
     named = {axis: "mean" if value == AVERAGE else value for axis, value in values.items()}
-    named = {"target": "mean", **named, "method": method}
+    named = {**single, "target": "mean", **named, "method": method}
     own = column(metric)
     if own.kind == "layer":
         named["layer"] = f"layer{own.name.partition('.')[2]}"

@@ -24,7 +24,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fedshift.analysis.collected import BESIDE, Collected
+from fedshift.analysis.collected import BESIDE, SELECT, Collected
 from fedshift.analysis.published import AVERAGE, COPIED, Published, by_uid, judged_by, margin, setting
 from fedshift.experiments.paper_claims import table_of
 from fedshift.experiments.protocols import protocol
@@ -225,8 +225,8 @@ def summaries(cells: pd.DataFrame) -> list[tuple[str, ...]]:
 
 
 def _group(cell: Mapping[Hashable, Any]) -> tuple[Any, ...]:
-    """The key of cells that share a spread: metric and data set, with averages over domains apart."""
-    return cell["metric"], cell.get("data.dataset"), cell.get("target") == AVERAGE
+    """The key of cells that share a spread: metric, rule and data set, with averages over domains apart."""
+    return cell["metric"], cell.get(SELECT), cell.get("data.dataset"), cell.get("target") == AVERAGE
 
 
 def _sampled(workspace: Workspace, printed: Published) -> Sample:

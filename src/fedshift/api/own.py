@@ -29,6 +29,7 @@ from fedshift.common.files import sha256, write_text
 from fedshift.federation.method import Method
 from fedshift.models.base import Model
 
+WRITTEN = "Written by fedshift.register."
 WRAPPED = '''\
 
 class Registered(AnyModule):
@@ -44,7 +45,7 @@ def register(
 ) -> str:
     """Make a method or a network known by name, and return the name.
 
-    A class of the same name is replaced. Runs of changed code are different runs.
+    A registered class of the same name is replaced. Runs of changed code are different runs.
 
     `method`: a subclass of `fedshift.federation.method.Method` with a `name` (docs/add-a-method.md).
     `model`: a subclass of `fedshift.models.base.Model` with a `name` (docs/extend.md), or any `nn.Module`
@@ -57,7 +58,7 @@ def register(
     - it maps images [B, 3, h, w] to logits [B, C].
 
     Raises FedshiftError for a class that cannot be written to a file: one that uses a global variable that is
-    neither a plain constant nor code.
+    neither a plain constant nor code, and for the name of a file in own/ that was written by hand.
 
     >>> class Tiny(torch.nn.Sequential):
     ...     def __init__(self, classes):
@@ -84,6 +85,8 @@ def register(
     if not path.is_file() and name in registry.names(kind):
         what = f"'{name}' is a name of fedshift's own"
         raise FedshiftError("fedshift.register", what, "Choose another `name`.")
+    if path.is_file() and WRITTEN not in path.read_text(encoding="utf-8"):
+        raise FedshiftError(path, "was written by hand: it is not replaced", "Choose another `name`.")
     text = source(cls) + (WRAPPED.format(name=name, cls=cls.__name__) if wrapped else "")
     if wrapped:
         text = text.replace("\n\n\n", "\n\nfrom fedshift.models.base import AnyModule\n\n\n", 1)
@@ -102,7 +105,7 @@ def source(cls: type) -> str:
     imports: set[str] = set()
     _collect(cls, code, imports)
     title = inspect.cleandoc(cls.__doc__ or f"{cls.__name__}.").splitlines()[0]
-    head = [f'"""{title} Written by fedshift.register."""', "", *sorted(imports), "", ""]
+    head = [f'"""{title} {WRITTEN}"""', "", *sorted(imports), "", ""]
     return "\n".join([*head, "\n\n".join(code.values())])
 
 

@@ -306,8 +306,7 @@ def results(
     collected = collect(workspace_of(root), str(plain(experiment)))
     chosen = selected(collected, select, asked)
     frame = chosen[[*collected.keys, "round", *asked]]
-    for metric in dict.fromkeys(filter(None, map(measured_on_clients, asked))):
-        few = left_out(collected, metric, select)[chosen[PLACE]]
-        if few.any():
-            frame["clients"] = few.to_numpy()
-    return frame
+    on_clients = dict.fromkeys(filter(None, map(measured_on_clients, asked)))
+    texts = [left_out(collected, metric, select)[chosen[PLACE]] for metric in on_clients]
+    few = [", ".join(dict.fromkeys(filter(None, of_run))) for of_run in zip(*texts, strict=True)]
+    return frame.assign(clients=few) if any(few) else frame

@@ -188,6 +188,10 @@ def _of_experiment(workspace: Workspace, experiment: Experiment, tasks: Tasks, d
         files |= {(directory, label): path for label, path in zip(labels, paths, strict=True)}
     for label, (task, uses) in tasks.items():
         results = [(use, files[use.directory, label]) for use in uses if (use.directory, label) in files]
+        known = workspace.evaluated(experiment.name) / f"{label}.parquet"
+        if not results and known.is_file():
+            click.echo(f"{label}: 0 of {len(uses)} runs; {known} stays as it is", err=True)
+            continue
         path = gather(workspace, experiment, label, task, results)
         click.echo(f"{label}: {len(results)} of {len(uses)} runs: {path}")
     for text in dict.fromkeys(errors):

@@ -139,7 +139,7 @@ def files_of(images: Path) -> list[Path]:
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Folder.  [default: results/models/RUN-OF]",
+    help="Folder.  [default: results/models/RUN-OF, with -SELECT and -member-MEMBER if given]",
 )
 @of_option
 @select_option
@@ -161,6 +161,8 @@ def export_model(
 
     directory = run_of(workspace, run)
     model = predictor(directory, of, select=selection, member=member)
-    folder = out or workspace.results / "models" / f"{model.origin.digest}-{of}"
+    parts = [model.origin.digest, of, *([selection] if selection != "last" else [])]
+    parts += [f"member-{member}"] if member is not None else []
+    folder = out or workspace.results / "models" / "-".join(parts)
     for path in export(directory, model, folder, formats or ("torchscript",)):
         click.echo(path)

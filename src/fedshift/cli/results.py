@@ -19,24 +19,26 @@ from fedshift.cli.plan import read_request
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.column import column, quantity
 from fedshift.experiments.load import available, load
-from fedshift.storage.workspace import Workspace
+from fedshift.storage.rundir import State
+from fedshift.storage.workspace import TUNING, Workspace
 
 
 def collected_or_archived(workspace: Workspace, name: str) -> Collected:
     """The collected results of an experiment, collected first if they are not current.
 
-    They are collected again if the archive has more, if the experiment's file is newer, or if other code
-    collected them. This is the case in a clone that has not collected yet, or has pulled since. Nothing is
-    trained.
+    They are collected again if more runs are finished here or archived, if the experiment's file, a protocol
+    or a preset is newer, or if other code collected them. This is the case in a clone that has not collected
+    yet, or has pulled since. Nothing is trained.
 
     Raises FedshiftError if there is nothing to show.
     """
     here = is_there(workspace, name)
-    if here and (_is_current(workspace, name) or not workspace.archive.is_dir()):
+    if here and _is_current(workspace, name):
         collected = read(workspace, name)
         runs = collected.runs  # adaptations come with their runs
         missing = runs.loc[(runs["state"] != "finished") & runs["adaptation"].isna(), "run"]
-        if not store.archived(workspace, missing):
+        trained = any(workspace.run_at(run).outcome() is State.FINISHED for run in missing)
+        if not (trained or store.archived(workspace, missing)):
             return collected
     try:
         return collect(workspace, name)
@@ -87,10 +89,12 @@ def present(workspace: Workspace, names: Sequence[str]) -> list[Collected]:
 
 
 def _is_current(workspace: Workspace, name: str) -> bool:
-    """Whether an experiment was collected by this code, and after its file was written."""
-    collected, file = workspace.metrics(name), workspace.experiments / f"{name}.yaml"
-    written_since = file.exists() and collected.stat().st_mtime < file.stat().st_mtime
-    return not lacking(workspace, name) and not written_since
+    """Whether this code collected an experiment after its file, protocols and presets were written."""
+    files = [workspace.experiments / f"{name.removesuffix(TUNING)}.yaml"]
+    for folder in ("protocols", "presets"):
+        files += (workspace.reference / folder).rglob("*.yaml")
+    written = max((path.stat().st_mtime for path in files if path.exists()), default=0.0)
+    return not lacking(workspace, name) and written <= workspace.metrics(name).stat().st_mtime
 
 
 @click.command(

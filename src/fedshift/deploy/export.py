@@ -95,6 +95,8 @@ def accuracies(run: RunDirectory, model: Predictor) -> list[dict[str, Any]]:
     split = own_split(summary["spec"]["partition"], sum(one["test"] for one in summary["clients"]))
     if origin.client < 0:
         rows = rows[rows["client"] < 0]
+        if origin.member is not None:
+            rows = rows[rows["member"] == origin.member]
     else:
         rows = rows[(rows["client"] == origin.client) & (rows["split"] == split)]
     found = rows.groupby("client", sort=True).agg(accuracy=("value", "mean"), n=("n", "first"))

@@ -38,6 +38,7 @@ class Origin:
     `round`: after which its weights were saved.
     `of`: "unseen", or the client and its domains.
     `model`, `stage`, `client`: as in records (fedshift.federation.records).
+    `member`: the one of several models for a held-out domain; None for all.
     """
 
     digest: str
@@ -48,6 +49,7 @@ class Origin:
     model: str
     stage: str
     client: int
+    member: int | None = None
 
 
 class Predictor(nn.Module):
@@ -256,7 +258,7 @@ def predictor(
     origin = Origin(
         digest=summary["digest"], method=summary["method"], dataset=str(Address(seen.dataset, seen.release)),
         round=weights.round_of(summary, select), of=name, model=wanted[0].model, stage=wanted[0].stage,
-        client=client,
+        client=client, member=None if member is None else wanted[0].member,
     )  # fmt: skip
     return Predictor(networks, seen.prepare.px, seen.input_px, seen.normalise, summary["classes"], origin)
 

@@ -13,7 +13,7 @@ from fedshift.common.errors import FedshiftError, check_known, unknown
 from fedshift.common.files import dotted, read_rows
 from fedshift.common.registry import get, names
 from fedshift.experiments.axes import Axis, entry
-from fedshift.experiments.column import column
+from fedshift.experiments.column import column, quantity
 from fedshift.experiments.paper_claims import compared, paper_claim
 from fedshift.experiments.protocols import Partial
 from fedshift.experiments.schema import FIELD, LAYER, METRIC, Compared, Entry, Experiment, Table
@@ -100,6 +100,12 @@ def check(workspace: Workspace, experiment: Experiment, uses: list[Use]) -> None
             of = experiment.paper
             check_known(f"{where}: tables.{name}.printed", f"table of {of}", one, sorted(printed[of]))
     _published(keys, experiment, uses, where)
+    for name, hypothesis in experiment.hypotheses.items():
+        place = f"{where}: hypotheses.{name}.metric"
+        metric, how = quantity(hypothesis.metric, place)
+        if how == "std" or get("metrics", metric).better == "lower":
+            cure = "Name a metric of which higher is better."
+            raise FedshiftError(place, f"of '{hypothesis.metric}' lower is better", cure)
     for figure in figures(experiment).values():
         place = f"{where}: figures.{figure.name}"
         for evaluation in figure.evaluations:

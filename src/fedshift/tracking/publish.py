@@ -217,7 +217,10 @@ class Follower:
             client.set_tag(sent.run_id, "rounds", str(sent.rounds))
         if whole:
             client.log_inputs(sent.run_id, _inputs(followed, outcome))
-            client.log_artifact(sent.run_id, str(directory.spec))
+            if directory.spec.is_file():
+                client.log_artifact(sent.run_id, str(directory.spec))
+            else:  # a pulled run
+                client.log_text(sent.run_id, json.dumps(spec, indent=1, sort_keys=True), directory.spec.name)
         if whole or status != sent.status:
             if status == "RUNNING":
                 client.update_run(sent.run_id, status)

@@ -7,7 +7,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from fedshift.analysis.claims.judge import Verdict, estimate, paired, verdicts
+from fedshift.analysis.claims.comparison import Comparison, Printed
+from fedshift.analysis.claims.judge import Verdict, estimate, outcome, paired, verdicts
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
@@ -257,3 +258,12 @@ def test_seeds_that_are_alike_have_an_interval_only_of_what_is_counted(by_seed: 
     measured, counted = estimate(pairs, "x"), estimate(pairs, "x", exact=True)
     assert math.isnan(measured.low) and math.isnan(measured.high)
     assert counted.low == counted.high == counted.mean == by_seed[0]
+
+
+@pytest.mark.parametrize(
+    ("relation", "word"), [(">", "open"), ("<", "open"), (">=", "as published"), ("~", "as published")]
+)
+def test_a_tie_of_counted_values_is_no_lead(relation: str, word: str) -> None:
+    tie = estimate(pd.DataFrame({"seed": [0, 1], "difference": [0.0, 0.0]}), "x", exact=True)
+    comparison = Comparison({"relation": relation, "right": "x"}, [], 0.1, tuple)
+    assert outcome(comparison, [tie], Printed(math.nan, False, "not printed")) == word

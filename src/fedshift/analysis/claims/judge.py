@@ -193,12 +193,14 @@ def outcome(comparison: Comparison, differences: Sequence[Difference], said: Pri
     if not any(gap.seeds for gap in differences):
         return "not run"
 
+    strict = comparison.relation in (">", "<")
+
     def every(sign: int, bound: float) -> bool:
-        return all(_beyond(gap.interval(), sign, bound) for gap in differences)
+        return all(_beyond(gap.interval(), sign, bound, strict) for gap in differences)
 
     def some(sign: int, bound: float) -> bool:
         level = LEVEL / len(differences)
-        return any(_beyond(gap.interval(level), sign, bound) for gap in differences)
+        return any(_beyond(gap.interval(level), sign, bound, strict) for gap in differences)
 
     limits = bounds(comparison.relation, comparison.margin)
     low, high = limits[0], limits[-1]
@@ -213,11 +215,14 @@ def outcome(comparison: Comparison, differences: Sequence[Difference], said: Pri
     return "as published" if holds else "against" if fails else "open"
 
 
-def _beyond(interval: Interval, sign: int, bound: float) -> bool:
-    """Whether an interval is above a bound (sign 1), or below it (sign -1)."""
+def _beyond(interval: Interval, sign: int, bound: float, strict: bool) -> bool:
+    """Whether an interval is above a bound (sign 1), or below it (sign -1).
+
+    A counted or declared value may also be equal to the bound, unless `strict`.
+    """
     low, high = interval.low - bound, interval.high - bound
     if interval.low == interval.high:
-        return sign * low >= -ALIKE  # counted or declared
+        return sign * low > ALIKE if strict else sign * low >= -ALIKE
     return low > 0 if sign > 0 else high < 0
 
 
