@@ -72,6 +72,13 @@ def test_twins_in_several_domains_and_classes_are_counted_and_those_of_the_targe
         path = Path(made.stdout.strip())
         assert (pd.read_parquet(path)["client"] >= 0).sum() == held
         assert read_columns(path, "")[1]["twins"] == 4
+    path.write_bytes(path.read_bytes()[:100])  # cut short: it counts as missing
+    assert "folder" in done(fedshift(root, "list", "datasets"))
+    (root / "patients.csv").write_text(
+        "path,group\n" + "".join(f"{image.relative_to(tree).as_posix()},P\n" for image in tree.rglob("*.png"))
+    )
+    grouped = by_hand(root, data=data | {"target": "C"}, partition={"groups": {"file": "patients.csv"}})
+    assert "has changed since" not in grouped.output
     assert "4 images, " not in by_hand(root, data=data | {"target": "C"}).output
 
 

@@ -1,5 +1,6 @@
 """What is said of a mistake names the next command, and that command works."""
 
+import json
 import re
 import shlex
 import shutil
@@ -107,3 +108,21 @@ def test_an_experiment_that_was_never_run_names_its_cost_and_archived_relatives(
 def test_a_run_that_is_not_there_is_named_by_path_too(project: Path, tmp_path: Path) -> None:
     for name in ("/no/such/run", "[x", "a/../b"):
         refused(fedshift(project, "predict", name, str(tmp_path)), f"no finished run is called '{name}'")
+
+
+def test_a_partition_that_cannot_be_made_does_not_stop_the_other_runs(
+    project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    axes = "{target: [plain], seed: [3], alpha: {key: partition.params.alpha, values: [0.001, 10]}}"
+    text = TINY.replace(
+        "clients_per_domain, params: {clients: 6}", "dirichlet, params: {clients: 12, min_size: 60}"
+    )
+    (project / "experiments" / "tiny.yaml").write_text(text.replace("{target: [plain], seed: [3]}", axes))
+    path = project / done(fedshift(project, "plan", "tiny", "--print", "path")).strip()
+    one, other = sorted(
+        planfile.runs(path), key=lambda run: json.loads(run.spec)["partition"]["params"]["alpha"]
+    )
+    assert one.pack == other.pack
+    assert fedshift(project, "train-pack", "--plan", str(path), "--pack", one.pack).exit_code == 1
+    assert "no draw of" in capfd.readouterr().err
+    assert (project / other.directory / "summary.json").is_file() and not (project / one.directory).exists()

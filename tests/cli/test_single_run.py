@@ -106,6 +106,10 @@ def test_planned_runs_stop_by_ctrl_c_with_a_checkpoint(project: Path) -> None:
             ["train", "fedavg", "--data", "digits", "--set", "lr=0.1"],
             ["unknown key 'lr'", "Did you mean 'local.lr'?"],
         ),
+        (
+            ["train", "fedavg", "--data", "digits", "--set", "data={target: ink}"],
+            ["data.target", "has its own option"],
+        ),
         (["run", "demo", "--device", "cuda"], ["No such option '--device'", "fedshift run --help"]),
         (["train", "fedavg", "--data", "vlcs"], ["Then: fedshift fetch vlcs"]),
     ],

@@ -52,3 +52,15 @@ def test_it_has_the_entries_of_a_drawn_network(name: str) -> None:
         entry: tensor.shape for entry, tensor in drawn.items()
     }
     assert all(tensor.is_meta for tensor in bare.values())
+
+
+def test_a_module_that_an_own_method_imports_is_part_of_the_plans_key(tmp_path: Path) -> None:
+    (tmp_path / "own" / "tests").mkdir(parents=True)
+    code = "from pathlib import Path; from fedshift.common import registry; registry.use(Path.cwd()); "
+    keys = set()
+    for file in ("losses.py", "tests/test_losses.py"):
+        (tmp_path / "own" / file).write_text("x = 1\n")
+        found = "print(*[path.name for path in registry.plugin_sources() if 'own' in path.parts])"
+        command = [sys.executable, "-c", code + found]
+        keys.add(subprocess.run(command, cwd=tmp_path, text=True, capture_output=True, check=True).stdout)
+    assert keys == {"losses.py\n"}

@@ -52,10 +52,23 @@ def test_fetch_downloads_unpacks_and_verifies(
     assert fetch(workspace, "pacs", say=said.append).is_dir() and not raw.is_symlink()
 
 
+def test_a_tree_from_an_archive_is_for_others_too(workspace: Workspace, tmp_path: Path) -> None:
+    tree = plant(tmp_path / "tree", "AB", "xy")
+    (tmp_path / "t.zip").write_bytes(
+        zipped({path.relative_to(tree).as_posix(): path.read_bytes() for path in tree.rglob("*.png")})
+    )
+    raw = fetch(workspace, "folder", "mine", tmp_path / "t.zip", say=lambda _: None)
+    assert raw.stat().st_mode == raw.parent.stat().st_mode
+
+
 def test_from_links_and_never_copies(workspace: Workspace, tmp_path: Path) -> None:
     tree = plant(tmp_path / "tree", "AB", "xy")
     raw = fetch(workspace, "folder", "mine", tree, say=lambda _: None)
     assert raw.is_symlink() and raw.resolve() == tree
+    tree.rename(tmp_path / "unmounted")
+    with pytest.raises(FedshiftError, match="which is not there"):
+        fetch(workspace, "folder", "mine", say=lambda _: None)
+    (tmp_path / "unmounted").rename(tree)
     assert fetch(workspace, "folder", "mine", tree, say=lambda _: None) == raw
     with pytest.raises(FedshiftError, match="exists already"):
         fetch(workspace, "folder", "mine", plant(tmp_path / "other", "A", "x"), say=lambda _: None)

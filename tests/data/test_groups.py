@@ -84,6 +84,11 @@ def test_copies_join_groups_and_the_file_says_the_same(tmp_path: Path) -> None:
         (Groups(pattern="(P0[0-4])?_"), "", "matches the name of all images but"),
         (Groups(file="list.csv"), "path;group\n", "has no columns path and group"),
         (Groups(file="list.csv"), "path,group\nP00_0.png,P00\n", "names no group of 107 images"),
+        (
+            Groups(file="list.csv"),
+            "path,group\n001.png,P1\n001.png,P7\n",
+            "names two groups of '001.png': P1 and P7",
+        ),
         (Groups(file="absent.csv"), "", "there is no file"),
     ],
 )

@@ -165,6 +165,11 @@ def test_file_carries_its_hash_and_a_plot(workspace: Workspace) -> None:
     assert facts["seed"] == 0 and facts["partition"]["params"] == {"d": 2}
     with pytest.raises(FedshiftError, match="was made for other data"):
         load_partition(path, index[:100])
+    for column, other in (("path", "another.png"), ("split", "test"), ("group", 7)):
+        changed = index.copy()
+        changed.loc[0, column] = other
+        with pytest.raises(FedshiftError, match="was made for other data"):
+            load_partition(path, changed)
     content = bytearray(path.read_bytes())
     content[200] ^= 255
     path.write_bytes(bytes(content))
@@ -274,6 +279,13 @@ def test_official_lists_and_the_targets_test_list() -> None:
     other = table[table["domain"] == "B"]
     assert (other["split"] == "target").tolist() == (index["split"][40:] == "test").tolist()
     assert set(other["split"]) == {"target", "unused"}
+    index["group"] = np.where(
+        np.isin(index["sample"], [0, 3]), 0, -1
+    )  # copies, listed for training and for testing
+    table = division(
+        {}, "domain_per_client", {}, target="B", index=index, split="official", groups="together"
+    )
+    assert table["split"][[0, 3]].tolist() == ["train", "train"] and (table["split"] == "test").sum() == 9
     index["split"] = ""
     with pytest.raises(FedshiftError, match="no official split"):
         division({}, "domain_per_client", {}, index=index, split="official")

@@ -1,5 +1,6 @@
 """CCST's rendering: AdaIN against the reference, what a run trains on, and weights that are not there."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from fedshift.storage.workspace import Workspace
 from fedshift.testing import toys
 from fedshift.testing.toys import images
 from fedshift.training.assemble import assemble
+from fedshift.training.provide import remove_damaged
 from tests.reference import Reference
 
 # SHA-256 of the files of pytorch-AdaIN's release v0.0.0
@@ -85,6 +87,19 @@ def test_a_changed_rendering_is_noticed(project: Path) -> None:
     images.write_bytes(data)
     with pytest.raises(FedshiftError, match=r"does not match its rendered.json\n  Remove "):
         load_rendered(images.parent)
+
+
+def test_renderings_of_other_images_or_partitions_are_noticed(project: Path) -> None:
+    workspace, run = Workspace(project), spec(styles=1)
+    partition(workspace, run)
+    folder = render(workspace, run)
+    assert remove_damaged(workspace, run) == []
+    facts = json.loads((folder / "rendered.json").read_text())
+    for name in ("prepared", "partition"):
+        (folder / "rendered.json").write_text(json.dumps({**facts, name: "0" * 64}))
+        with pytest.raises(FedshiftError, match="was made from other images"):
+            load(workspace, run)
+    assert remove_damaged(workspace, run) == [folder]
 
 
 def test_more_styles_than_clients_and_absent_weights_are_refused(

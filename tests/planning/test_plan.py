@@ -74,6 +74,15 @@ def test_key_covers_what_decides_the_runs_and_not_what_is_finished(workspace: Wo
     (workspace.root / "reference" / "presets").mkdir()
     (workspace.root / "reference" / "presets" / "fedavg.yaml").write_text("digits: {}\n")
     assert planfile.location(workspace, request) != first
+    experiment = workspace.root / "experiments" / "one.yaml"
+    experiment.write_text(
+        experiment.read_text() + "# spec: {partition: {groups: {file: 'my patients.csv'}}}\n"
+    )
+    seen = set()
+    for content in ("path,group\na.png,P1\n", "path,group\na.png,P2\n"):
+        (workspace.root / "my patients.csv").write_text(content)
+        seen.add(planfile.location(workspace, request))
+    assert len(seen) == 2
 
 
 def test_a_plan_keeps_its_request_and_its_runs_whatever_is_edited(

@@ -52,6 +52,11 @@ def test_a_set_and_an_experiment_side_by_side() -> None:
     assert request == Request(("a", "b"))  # what a set is called is no part of a plan
 
 
+def test_a_set_with_the_name_of_an_experiment() -> None:
+    with pytest.raises(FedshiftError, match="the set 'demo' has the name of an experiment"):
+        Request.of({"experiments": ["demo"], "sets": {"demo": ["hfedf/table2"]}}, ROOT)
+
+
 @pytest.mark.parametrize("name", ["hfedf/**", "**", "hf**/table2"])
 def test_what_is_no_pattern_is_refused(name: str) -> None:
     """Python 3.13 takes it for a pattern, and ended in a traceback before."""

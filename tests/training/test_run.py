@@ -273,3 +273,18 @@ def test_where_a_gpu_was_asked_for_nothing_trains_on_a_cpu(project: Path) -> Non
         train(Workspace(project), spec, Machine(torch.device("cuda")))
     failure = Workspace(project).run(spec.run_name).failure()
     assert failure is not None and failure["retry"]
+
+
+def test_a_machine_that_trains_no_round_is_not_recorded(project: Path) -> None:
+    """It may have another device than the checkpoint, or lack the partition."""
+    spec, run = stopped(project)
+    before = run.environment.read_text()
+    partition = Workspace(project).partition(spec.partition_name)
+    partition.rename(project / "away")
+    with pytest.raises(FedshiftError, match="partition is not there"):
+        train(Workspace(project), spec, Machine(torch.device("cpu"), 2))
+    assert run.environment.read_text() == before
+    (project / "away").rename(partition)
+    train(Workspace(project), spec, Machine(torch.device("cpu"), 2))
+    known = json.loads(run.environment.read_text())
+    assert known["threads"] == 2 and len(known["earlier"]) == 1

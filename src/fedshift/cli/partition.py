@@ -1,6 +1,7 @@
 """`fedshift partition`: assign every sample to a client, and to train, validation or test."""
 
 import json
+import sys
 from pathlib import Path
 
 import click
@@ -8,6 +9,7 @@ import click
 from fedshift.cli._options import plan_option, required, unchanged
 from fedshift.common.errors import FedshiftError, unknown
 from fedshift.common.yaml_file import read
+from fedshift.data.groups import hashed
 from fedshift.data.partition import noted, sizes
 from fedshift.planning import planfile
 from fedshift.spec import Division, RunSpec, closed, parse
@@ -36,12 +38,18 @@ def command(workspace: Workspace, names: tuple[str, ...], plan: Path | None, fil
     """
     if file is not None and names:
         raise FedshiftError("fedshift partition", "--spec names one partition", "Leave out DATASET/RECIPE.")
-    for spec in [_by_hand(file)] if file is not None else _planned(workspace, names, plan):
+    failed = False
+    for spec in [_by_hand(file, workspace.root)] if file is not None else _planned(workspace, names, plan):
         data = spec.data
         if not (folder := workspace.prepared(data.prepared_name)).exists():
             cure = f"Run: fedshift prepare {data.dataset} --release {data.release} --px {data.prepare.px}"
             raise FedshiftError(folder, "no such folder", cure)
-        path = divide(workspace, spec)
+        try:
+            path = divide(workspace, spec)
+        except FedshiftError as error:  # of one partition, which must not stop the others
+            click.echo(f"error: {error}", err=True)
+            failed = True
+            continue
         if count := noted(path)["twins"]:
             together = spec.partition.groups != "apart"
             fate = f"left out ({TOGETHER})" if together else f"kept; {TOGETHER} leaves them out"
@@ -52,6 +60,8 @@ def command(workspace: Workspace, names: tuple[str, ...], plan: Path | None, fil
         spread = f"{images.min():,} to {images.max():,} training images, {images.median():,.0f} the median"
         click.echo(f"{len(images):,} clients of {spread}", err=True)
         click.echo(path)
+    if failed:
+        sys.exit(2)
 
 
 def named(run: planfile.Run) -> str:
@@ -59,10 +69,14 @@ def named(run: planfile.Run) -> str:
     return run.partition.removeprefix("data/partitions/").removesuffix(".parquet")
 
 
-def _by_hand(file: Path) -> Division:
+def _by_hand(file: Path, root: Path) -> Division:
     """The partition declared by a file, alone or as part of a whole run."""
     value = read(file)
-    return resolve_division(closed(RunSpec if "method" in value else Division, value, str(file)), str(file))
+    declared = closed(RunSpec if "method" in value else Division, value, str(file))
+    if not isinstance(groups := declared.partition.groups, str):
+        parts = declared.partition.model_copy(update={"groups": hashed(groups, root)})
+        declared = declared.model_copy(update={"partition": parts})
+    return resolve_division(declared, str(file))
 
 
 def _planned(workspace: Workspace, names: tuple[str, ...], plan: Path | None) -> list[Division]:

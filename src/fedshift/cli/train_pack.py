@@ -96,16 +96,16 @@ def command(
         ]
 
     with blaming(workspace, runs[0].pack):
-        _divide(workspace, path, todo)
-        if todo and device != "cpu":
+        ready = _divide(workspace, path, todo)
+        if ready and device != "cpu":
             with whole():
                 from fedshift.training.device import gpus  # torch: a pack of finished runs needs none
 
             claim(device, gpus())
-        if parallel == 1 or len(todo) < 2:
-            in_turn(workspace, todo, in_this_process)
+        if parallel == 1 or len(ready) < 2:
+            in_turn(workspace, ready, in_this_process)
         else:
-            at_once(workspace, todo, parallel, in_its_own_process)
+            at_once(workspace, ready, parallel, in_its_own_process)
     failed = [run for run in todo if directories[run].outcome() is not State.FINISHED]
     stamped = pack is not None and workspace.pack(runs[0].stamp).write(directories.values())
     for run in failed:
@@ -114,10 +114,10 @@ def command(
         sys.exit(1)
 
 
-def _divide(workspace: Workspace, path: Path, runs: list[Run]) -> None:
+def _divide(workspace: Workspace, path: Path, runs: list[Run]) -> list[Run]:
     """Make the partitions that are missing, in a separate process, so that its time and memory do not count.
 
-    Exits with 1, without training, if one cannot be made.
+    Returns the runs whose partition is there.
     """
     lacking = [run for run in runs if not (workspace.root / run.partition).is_file()]
     if lacking:
@@ -125,8 +125,8 @@ def _divide(workspace: Workspace, path: Path, runs: list[Run]) -> None:
 
         names = dict.fromkeys(map(named, lacking))
         program = [*PROGRAM, str(workspace.root), "partition", *names, "--plan", str(path)]
-        if subprocess.run(program, check=False).returncode:
-            sys.exit(1)
+        subprocess.run(program, check=False)
+    return [run for run in runs if (workspace.root / run.partition).is_file()]
 
 
 def _named(path: Path, pack: str | None, digests: tuple[str, ...]) -> list[Run]:

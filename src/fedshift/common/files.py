@@ -90,14 +90,14 @@ def built_once(folder: Path) -> Iterator[Path | None]:
         part.mkdir(parents=True, exist_ok=True)
         with locked(part / "lock", wait=True):
             if folder.exists():
-                shutil.rmtree(part)
+                shutil.rmtree(part, ignore_errors=True)  # another process may be waiting in it
                 break
             remove_temporary(part)
             try:
                 yield part
             except FedshiftError as error:
                 if not error.retry:
-                    shutil.rmtree(part)
+                    shutil.rmtree(part, ignore_errors=True)
                 raise
             part.rename(folder)
             (folder / "lock").unlink(missing_ok=True)  # not earlier: another process would build there, too
@@ -275,9 +275,10 @@ def hold(path: Path, wait: bool = False) -> int | None:
                     os.ftruncate(file, os.write(file, json.dumps(asdict(this_process())).encode()))
                     return file
             os.close(file)
-        except FileNotFoundError:  # its holder has moved the folder
-            continue
         except OSError as error:
+            exists = isinstance(error, FileExistsError)  # Python's mkdir, if the folder is removed meanwhile
+            if isinstance(error, FileNotFoundError) or (exists and not path.parent.is_file()):
+                continue  # its holder has moved or removed the folder
             cure = cure_of(error) or "Mount its file system with locks (flock), or work elsewhere (--root)."
             raise FedshiftError(path, f"cannot be locked: {error.strerror}", cure, retry=True) from error
         if not wait and time.monotonic() > until:

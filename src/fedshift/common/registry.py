@@ -96,7 +96,8 @@ def names(kind: str) -> tuple[str, ...]:
 
 def plugin_sources() -> list[Path]:
     """The files of all packages and modules that extend this package, located without import."""
-    files = [path for kind in PACKAGES for path in _local(kind).values()]
+    every = (_project / OWN).rglob("*.py")  # also modules that they import
+    files = sorted(path for path in every if path.parent != _project / OWN / "tests")
     roots = {point.module.partition(".")[0] for kind in PACKAGES for point in _plugins(kind).values()}
     for spec in map(importlib.util.find_spec, sorted(roots)):
         if spec and (folders := spec.submodule_search_locations):

@@ -65,6 +65,9 @@ def fetch(
         say("comes with its library: nothing to fetch")
         return raw
     if raw.is_symlink() and not raw.exists():  # its tree is gone
+        if not (source or facts.archives):
+            cure = f"Mount its disk, or: fedshift fetch {name} --release {release} --from PATH"
+            raise FedshiftError(raw, f"is a link to {os.readlink(raw)}, which is not there", cure)
         raw.unlink()
     present, other = raw.exists(), bool(ignore) or skip_broken
     with _undone_by_errors(raw):
@@ -260,9 +263,11 @@ def _unpacked(archives: Sequence[Path], raw: Path) -> Iterator[Path]:
     """Unpack all archives into one folder, on the disk of `raw`."""
     raw.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=raw.parent, prefix=".extract-") as temporary:
+        tree = Path(temporary) / "tree"
+        tree.mkdir()  # for others, too: a temporary folder is its owner's
         for archive in archives:
-            unpack(archive, Path(temporary))
-        yield Path(temporary)
+            unpack(archive, tree)
+        yield tree
 
 
 def instructions(dataset: Dataset, raw: Path) -> str:

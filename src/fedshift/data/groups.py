@@ -69,7 +69,11 @@ def _by_file(paths: list[str], groups: Groups, root: Path) -> list[str]:
         raise FedshiftError(
             path, "has no columns path and group", "Write a line `path,group` above the others."
         )
-    listed = {row["path"]: row["group"] for row in rows}
+    listed = dict[str, str]()
+    for row in rows:
+        if (known := listed.setdefault(row["path"], row["group"])) != row["group"]:
+            what = f"names two groups of '{row['path']}': {known} and {row['group']}"
+            raise FedshiftError(path, what, "Write whole paths: domain/class/file.")
     names = [listed.get(image, listed.get(image.rpartition("/")[2], "")) for image in paths]
     if without := [image for image, name in zip(paths, names, strict=True) if not name]:
         what = f"names no group of {len(without)} images, such as {without[0]}"

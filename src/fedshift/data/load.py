@@ -81,12 +81,12 @@ def load(workspace: Workspace, spec: RunSpec) -> RunData:
         images = torch.from_numpy(prepared.pixels)
     labels = torch.from_numpy(prepared.index["label"].to_numpy().astype("int64"))
     if rendering := spec.rendering:
+        sources = {"prepared": prepared.facts["images"], "partition": content}
         with built_once(folder := workspace.rendered(spec.rendered_name)) as part:
             if part is not None:
                 made = rendering.render(prepared.pixels, partition, spec.seed)
-                sources = {"prepared": prepared.facts["images"], "partition": content}
                 _write(part, made, prepared.pixels.shape[1], sources)
-        rendered, samples_of, hashes["rendered"] = load_rendered(folder)
+        rendered, samples_of, hashes["rendered"] = load_rendered(folder, sources)
         for k, client in enumerate(clients):
             places = np.flatnonzero(np.isin(samples_of, client.train.numpy()))
             clients[k] = replace(client, train=torch.from_numpy(places) + len(images))
@@ -102,16 +102,22 @@ def load(workspace: Workspace, spec: RunSpec) -> RunData:
     return RunData(images, labels, clients, targets, unheld, classes, lacking, hashes)
 
 
-def load_rendered(folder: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64], str]:
+def load_rendered(
+    folder: Path, sources: dict[str, str] | None = None
+) -> tuple[NDArray[np.uint8], NDArray[np.int64], str]:
     """The rendered images, a memory map [m, px, px, 3]; the sample that each was made from [m]; their hash.
 
-    Raises Damaged if they have changed.
+    `sources`: hashes of the decoded images and the partition that they must be made from.
+
+    Raises Damaged if they have changed, or were made from others.
     """
     cure = f"Remove {folder}; the run makes it again."
     table, index = read_columns(folder / "index.parquet", cure)
     facts, images = read_json(folder / "rendered.json", cure) or {}, folder / "images.npy"
     if not facts or facts["index"] != index["hash"] or facts["images"] != sha256_file(images):
         raise Damaged(folder, "does not match its rendered.json", cure)
+    if sources and not sources.items() <= facts.items():
+        raise Damaged(folder, "was made from other images, or for another partition", cure)
     pixels = np.load(images, mmap_mode="c", allow_pickle=False)
     return pixels, table["sample"].to_numpy(np.int64, copy=True), sha256(facts["images"] + facts["index"])
 

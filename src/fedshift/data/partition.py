@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedshift.common.errors import Damaged, FedshiftError, check_known
-from fedshift.common.parquet import read_columns, write_columns
+from fedshift.common.parquet import columns_hash, read_columns, write_columns
 from fedshift.common.registry import get
 from fedshift.data.groups import grouped
 from fedshift.data.plots import plot_partition
@@ -45,7 +45,7 @@ def partition(workspace: Workspace, spec: Division) -> Path:
         parts: dict[str, Any] = {"data": set(Source.model_fields), "partition": True, "seed": True}
         facts = spec.model_dump(mode="json", include=parts)
         count = int(_twins(table["split"].to_numpy(), index, spec.data.held_out).sum())
-        write_columns(path, table, {**facts, "twins": count})
+        write_columns(path, table, {**facts, "twins": count, "index": _of(index)})
     load_partition(path, index)
     return path
 
@@ -60,9 +60,14 @@ def load_partition(path: Path, index: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     """
     table, facts = read_columns(path, CURE)
     same = ["sample", "domain", "class", "label"]
-    if not table[same].equals(index[same]):
+    if not table[same].equals(index[same]) or facts.get("index", known := _of(index)) != known:
         raise Damaged(path, "was made for other data", f"Delete it. {CURE}")
     return table, str(facts["hash"])
+
+
+def _of(index: pd.DataFrame) -> str:
+    """SHA-256 of what a partition reads of a prepared index, in addition to its own columns."""
+    return columns_hash(index[["path", "split", "group"]])
 
 
 def noted(path: Path) -> dict[str, Any]:
@@ -119,6 +124,9 @@ def divide(index: pd.DataFrame, spec: Division) -> pd.DataFrame:
     if not isinstance(spec.partition.groups, str):
         first = pd.Series(split).where(client >= 0).groupby(group).transform("first")
         split = np.where(client >= 0, first.to_numpy(), split)
+    elif spec.partition.groups == "together" and spec.partition.split == "official":
+        first = pd.Series(split).groupby([client, index["domain"].to_numpy(), group]).transform("first")
+        split = np.where((client >= 0) & (group >= 0), first.to_numpy(), split)
     table = index[["sample", "domain", "class", "label"]].assign(split=split.astype(str))
     table.insert(1, "client", client)
     for name, overrides in spec.partition.modify.items():

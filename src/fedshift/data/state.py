@@ -53,8 +53,10 @@ def states(workspace: Workspace, name: str) -> dict[str, State]:
             sizes[facts["release"]].add(facts["prepare"]["px"])
     trees = sorted((data / "raw" / name).glob("*/"))
     raw = [tree.name for tree in trees if tree.name[0] != "." and tree.suffix != ".archives"]
-    footers = (pq.read_schema(path).metadata[KEY] for path in (data / "partitions" / name).glob("*.parquet"))
-    partitions = Counter(json.loads(footer)["data"]["release"] for footer in footers)
+    partitions = Counter[str]()
+    for path in (data / "partitions" / name).glob("*.parquet"):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # cut short: it counts as missing
+            partitions[json.loads(pq.read_schema(path).metadata[KEY])["data"]["release"]] += 1
     found = {}
     for release in dict.fromkeys([*dataset.releases, *raw, *sizes, *partitions]):
         how_far, files = "embedded" if dataset.embedded else "absent", 0

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fedshift.common.errors import FedshiftError, check_known
-from fedshift.common.files import sha256, write_text
+from fedshift.common.files import dotted, sha256, write_text
 from fedshift.common.registry import get, module, names
 from fedshift.common.yaml_file import read, written
 from fedshift.data.dataset import Address
@@ -73,7 +73,7 @@ def entry_of(rounds: int | None, settings: Mapping[str, Any]) -> Partial:
     Raises FedshiftError for a setting with its own option, which would silently override it.
     """
     own = {} if rounds is None else {"federation.rounds": rounds}
-    for key in (OWN | own.keys()) & settings.keys():
+    for key in (OWN | own.keys()) & dict(dotted(settings)).keys():
         cure = "Set it by --data, --target, --seed (compare: --seeds), --rounds or the method's name."
         raise FedshiftError(key, "has its own option", cure)
     return nested({**own, **settings})

@@ -13,6 +13,7 @@ import contextlib
 import functools
 import json
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
@@ -23,6 +24,8 @@ from fedshift.common.files import canonical_json, sha256, sha256_file, write_tex
 from fedshift.common.registry import plugin_sources
 from fedshift.planning.request import Request
 from fedshift.storage.workspace import TUNING, Workspace
+
+NAMED_FILE = re.compile(rb"\bfile:\s*['\"]?([^'\",}\n#]+)")  # partition.groups.file in YAML
 
 COSTS = "benchmarks/costs.csv"
 FACTORS = "benchmarks/methods.csv"
@@ -177,12 +180,17 @@ def cells(path: Path, experiment: str | None = None) -> list[Cell]:
 
 
 def inputs_key(workspace: Workspace, request: Request) -> str:
-    """Hash of the user's declarations: request, experiments, protocols, presets, claims and costs."""
+    """Hash of the user's declarations: request, experiments, protocols, presets, files of groups, claims and
+    costs.
+    """
     names = [name.removesuffix(TUNING) for name in request.experiments]
     experiments = [workspace.experiments / f"{name}.yaml" for name in names]
     costs = [workspace.root / COSTS, workspace.root / FACTORS]
     claims = workspace.reference / "claims.csv"  # which experiments are compared with which
-    files = [*experiments, *sorted(workspace.reference.rglob("*.yaml")), claims, *costs]
+    files = [*experiments, *sorted(workspace.reference.rglob("*.yaml"))]
+    texts = (path.read_bytes() for path in files if path.is_file())
+    groups = {name.decode().strip() for text in texts for name in NAMED_FILE.findall(text)}
+    files += [claims, *costs, *(workspace.root / name for name in sorted(groups))]
     return sha256(canonical_json([asdict(request), _hashes(workspace.root, files)]))
 
 
@@ -196,7 +204,7 @@ def manifests_key(workspace: Workspace) -> str:
 
 
 def _hashes(root: Path, files: Iterable[Path]) -> dict[str, str]:
-    return {path.relative_to(root).as_posix(): sha256_file(path) for path in files if path.is_file()}
+    return {os.path.relpath(path, root): sha256_file(path) for path in files if path.is_file()}
 
 
 def sources_key(subpackage: str = "") -> str:

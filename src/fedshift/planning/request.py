@@ -103,6 +103,9 @@ class Request:
             raise FedshiftError(
                 where, "'sets' is not a list of experiments by name", "Write `sets: {night: [demo]}`."
             )
+        if both := [name for name in sets if (root / "experiments" / f"{name}.yaml").is_file()]:
+            what = f"the set '{both[0]}' has the name of an experiment"
+            raise FedshiftError(where, what, "Give the set another name.")
         members = [member for name in names for member in sets.get(name, [name])]
         files = {file for name in members for file in _experiments(root, name)}
         if not files:

@@ -66,9 +66,7 @@ def remove_damaged(workspace: Workspace, spec: RunSpec) -> list[Path]:
 
     data = spec.data
     prepared = workspace.prepared(data.prepared_name)
-    removed = []
-    if spec.rendering and _damaged(rendered := workspace.rendered(spec.rendered_name), load_rendered):
-        removed.append(rendered)
+    removed, sources = [], dict[str, str]()
     if _damaged(prepared, load_prepared):
         if get("datasets", data.dataset).embedded or workspace.raw(data.dataset, data.release).exists():
             removed.append(prepared)
@@ -76,6 +74,13 @@ def remove_damaged(workspace: Workspace, spec: RunSpec) -> list[Path]:
         index, path = load_index(prepared), workspace.partition(spec.partition_name)
         if _damaged(path, lambda path: load_partition(path, index)):
             removed.append(path)
+        elif path.exists():
+            made_of = prepared_facts(prepared)["images"], load_partition(path, index)[1]
+            sources = dict(zip(("prepared", "partition"), made_of, strict=True))
+    if spec.rendering:
+        rendered = workspace.rendered(spec.rendered_name)
+        if _damaged(rendered, lambda path: load_rendered(path, sources)):
+            removed.append(rendered)
     for path in removed:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)

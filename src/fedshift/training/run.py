@@ -101,7 +101,8 @@ def _train(workspace: Workspace, spec: RunSpec, run: RunDirectory, machine: Mach
         graphs = machine.graphs(spec)
         machine_facts = environment(machine.device, machine.threads, commit(), graphs)
     machine_facts["earlier"] = _earlier(run, machine_facts)
-    write_json(run.environment, machine_facts)
+    if not run.checkpoint.exists():  # else with the next checkpoint, which has rounds of this machine
+        write_json(run.environment, machine_facts)
     if not (partition := workspace.partition(spec.partition_name)).is_file():
         cure = f"Run: {shlex.join(['fedshift', 'partition', '--spec', str(run.spec)])}"
         raise FedshiftError(partition, "the run's partition is not there", cure)
@@ -109,7 +110,7 @@ def _train(workspace: Workspace, spec: RunSpec, run: RunDirectory, machine: Mach
     federation, hashes = assemble(spec, data, machine.device)
     federation.worker.graph = torch.cuda.CUDAGraph if graphs else None
     name = f"{spec.run_id} {sha256(json.dumps(hashes, sort_keys=True))[:16]}"
-    began = _rounds(federation, run, name, machine, show, began)
+    began = _rounds(federation, run, name, machine, machine_facts, show, began)
     _merge(run.segments, run.timings, timings)
     _merge(run.segments, run.metrics, reproducible)
     _merge(run.statistics_segments, run.statistics)
@@ -134,8 +135,9 @@ def _earlier(run: RunDirectory, now: dict[str, Any]) -> list[str]:
 
 
 def _rounds(
-    federation: Federation, run: RunDirectory, name: str, machine: Machine, show: bool, began: float
-) -> float:
+    federation: Federation, run: RunDirectory, name: str, machine: Machine, machine_facts: dict[str, Any],
+    show: bool, began: float,
+) -> float:  # fmt: skip
     """Train the remaining rounds. After SIGTERM the process ends with the current round and a checkpoint.
 
     - name: identity that a checkpoint must have: run id and data
@@ -148,6 +150,7 @@ def _rounds(
     verb, began = ("starts at", began) if resumed is None else ("resumed at", began - resumed)
 
     def save(seconds: float) -> None:
+        write_json(run.environment, machine_facts)
         checkpoint.save(federation, run.checkpoint, run.segments, name, seconds, code)
 
     log.info("%s: %s round %d of %d", run.path, verb, federation.round, total)
