@@ -57,6 +57,8 @@ def test_which_sets_a_number_is_of() -> None:
     assert found == {"id": pytest.approx((1 / 2 + 1) / 2), "ood": pytest.approx(2 / 3)}
     validated = pd.DataFrame(rows).replace({"split": {"test": "val"}})  # a partition without a test part
     assert Scores.quantity(validated, "sensitivity_id") == found["id"]
+    second = {**rows[0], "client": -2, "probabilities": of([0.0, 0.0, 0.0, 0.0])}  # it chooses rounds
+    assert Scores.quantity(pd.DataFrame([*rows, second]), "sensitivity_ood") == found["ood"]
     auroc = [measures(row["labels"], row["probabilities"], CLASSES, "ill")["auroc"] for row in rows[:2]]
     assert auroc[0] != auroc[1]
     assert Scores.quantity(pd.DataFrame(rows), "auroc_ood") == pytest.approx(np.mean(auroc))

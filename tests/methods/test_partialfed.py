@@ -30,6 +30,10 @@ def test_fixed_choices(rule: str, kept: int) -> None:
     federation = finish(small(spec(federation={"rounds": 1}), method("partialfed", rule=rule)))
     assert federation.state.local.size == kept
     assert federation.evaluator.reported == ("personal", "post_train")
+    rows, local = federation.method.unseen(federation.server), federation.state.local.at
+    own = [federation.state.private_row(k) for k in range(3)]
+    assert [row.equal(one) for row, one in zip(rows, own, strict=True)] == [True] * 3
+    assert not rows[0][local].equal(rows[1][local])
 
 
 # Four rounds of PartialFed, one of three unequal clients at rest, against the same rounds written out.

@@ -1,6 +1,7 @@
 """What holds for every network, and the stages that methods name."""
 
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,10 +10,11 @@ from torch import Tensor, nn
 
 from fedshift.common import registry
 from fedshift.common.errors import FedshiftError
-from fedshift.federation.layout import Network, initial
+from fedshift.federation.layout import Layout, Network, initial
+from fedshift.federation.loop import Federation
 from fedshift.models.base import AnyModule, Model
 from fedshift.spec.resolve import resolve
-from fedshift.testing.toys import aliased, spec
+from fedshift.testing.toys import aliased, finish, images, spec
 from fedshift.testing.toys import method as make
 
 INPUT = {"alexnet_bn": 64, "vit_small": 64}
@@ -211,3 +213,43 @@ def test_efficientnet_lite0_is_built_as_published() -> None:
     assert len(norms) == 2 + 2 + 3 * 15 and {(norm.eps, norm.momentum) for norm in norms} == {(1e-3, 0.01)}
     assert [type(part).__name__ for part in model.neck] == ["GlobalAverage", "Dropout"]
     assert (model.classes, model.input_px) == (7, 64)
+
+
+class Loaded(nn.Sequential):
+    """Has a weight of its own, and a frozen layer."""
+
+    def __init__(self, classes: int) -> None:
+        pool = nn.AdaptiveAvgPool2d(2)
+        super().__init__(nn.Conv2d(3, 3, 1), nn.Conv2d(3, 5, 1), pool, nn.Flatten(), nn.Linear(20, classes))
+        nn.init.constant_(self[0].weight, 0.5)
+        self[0].requires_grad_(False)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_a_network_of_any_shape_starts_as_it_is_and_its_frozen_layers_stay(optimizer: str) -> None:
+    kind = type("Taken", (AnyModule,), {"name": "taken", "network": Loaded})
+    samples, held, target = images()
+    local = {"optimizer": optimizer, "lr": 0.01, "weight_decay": 0.1}
+    run = spec(local=local, federation={"rounds": 2})
+    federation = finish(Federation(run, make("fedavg"), lambda: kind(2, 32), samples, held, target))
+    entries = {entry.name: entry.view(federation.state.row) for entry in federation.layout.entries}
+    frozen = entries["stages.stage1.0.weight"]
+    torch.testing.assert_close(frozen, torch.full_like(frozen, 0.5))
+    assert [name for name in entries if "weight" in name][:2] == ["stages.stage1.1.weight", "head.weight"]
+
+
+@pytest.mark.parametrize(
+    ("of", "message"),
+    [
+        (lambda: nn.BatchNorm2d(3, momentum=None), "averages over a count of batches"),
+        (lambda: nn.Linear(2, 2).requires_grad_(False), "no trainable parameter"),
+    ],
+)
+def test_what_clients_cannot_have(of: Callable[[], nn.Module], message: str) -> None:
+    with pytest.raises(FedshiftError, match=message):
+        Layout(nn.Sequential(of()))
+
+
+def test_a_start_that_a_method_replaces_is_rejected() -> None:
+    with pytest.raises(FedshiftError, match="hfedf generates all weights"):
+        resolve(spec(model={"name": "resnet18", "init": "imagenet"}, method={"name": "hfedf"}))

@@ -94,7 +94,7 @@ class Scores(Evaluation):
             tested = reported({*zip(own["model"], own["stage"], strict=True)})
             chosen = own[(own["model"] == tested[0]) & (own["stage"] == tested[1])]
         else:
-            chosen = table[table["client"] < 0]
+            chosen = table[table["client"] == -1]  # not the second one, which chooses rounds
         sets = chosen[["labels", "probabilities", "classes", "positive"]].to_dict("list")
         values = [
             measures(list(labels), list(probabilities), list(classes), positive)[measure]

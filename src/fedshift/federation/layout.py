@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from fedshift.common.errors import FedshiftError
 from fedshift.common.files import canonical_json, sha256
 from fedshift.federation.batches import key
 from fedshift.models.base import Model
@@ -103,17 +104,32 @@ class Entry:
 
 
 class Layout:
-    """All entries of a model. P, Q: sizes; W, B: slices of trainable entries and statistics, with padding."""
+    """All entries of a model. P, Q: sizes; W, B: slices of trainable entries and of the others, with padding.
+
+    The others are statistics and the parameters that a network freezes (requires_grad=False).
+    """
 
     def __init__(self, model: nn.Module, alignment: int = 1) -> None:
-        """alignment: entries and rows begin at multiples of this number of floats."""
+        """alignment: entries and rows begin at multiples of this number of floats.
+
+        Raises FedshiftError for batch normalisation with `momentum=None`, and without a trainable parameter.
+        """
+        for name, module in model.named_modules():
+            if isinstance(module, _BatchNorm) and module.track_running_stats and module.momentum is None:
+                what = "averages over a count of batches (momentum=None), which clients do not have"
+                raise FedshiftError(f"module {name}", what, "Give it a momentum, such as 0.1.")
         kinds, roles, layers = _described(model)
-        trainable = dict(model.named_parameters())
-        statistics = {name: buffer for name, buffer in model.named_buffers() if buffer.is_floating_point()}
+        parameters = dict(model.named_parameters())
+        trainable = {name: parameter for name, parameter in parameters.items() if parameter.requires_grad}
+        if not trainable:
+            what = "has no trainable parameter"
+            raise FedshiftError("the network", what, "Leave requires_grad on for some of them.")
+        others: dict[str, Tensor] = {name: one for name, one in parameters.items() if name not in trainable}
+        others |= {name: buffer for name, buffer in model.named_buffers() if buffer.is_floating_point()}
         self.alignment = alignment
         self.entries: list[Entry] = []
         end = self.P = 0
-        for name, tensor in (trainable | statistics).items():
+        for name, tensor in {**trainable, **others}.items():
             memory = torch.channels_last if tensor.dim() == 4 else torch.contiguous_format
             strides = torch.empty_like(tensor, device="meta", memory_format=memory).stride()
             place = self._aligned(end), tuple(tensor.shape), tuple(strides)

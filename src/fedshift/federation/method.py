@@ -162,8 +162,19 @@ class Method:
         S.row[S.shared.at] = mean(rows, p)[S.shared.at]
 
     def unseen(self, S: Server) -> Tensor:
-        """The models [M, P + Q] for a domain that no client has; their accuracies are averaged."""
-        return self.broadcast(S, list(range(S.N))) if self.generates else S.row[None]
+        """The models [M, P + Q] for a domain that no client has; their accuracies are averaged.
+
+        This rule gives all clients' models if the server generates them, or if clients test with private
+        entries, of which the server has no copy. Otherwise it gives the global model.
+        """
+        if self.generates:
+            return self.broadcast(S, list(range(S.N)))
+        if self.evaluates == "shared" or not (S.local.size or S.personal.size):
+            return S.row[None]
+        rows = S.row.repeat(S.N, 1)
+        for index in (S.local, S.personal):
+            rows[:, index.at] = S.peek(index)
+        return rows
 
     @property
     def steadiness(self) -> str:

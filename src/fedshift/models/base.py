@@ -103,8 +103,9 @@ class AnyModule(Model):
     """A network of any shape with the parts that methods need: all but its last linear layer is one stage.
 
     A subclass names the `network`: an nn.Module that maps images [B, 3, h, w] to logits [B, C], and whose
-    last `nn.Linear` is the head. Methods that work on feature maps between stages need a `Model` instead.
-    Raises FedshiftError for a module without such a layer, or with another number of outputs.
+    last `nn.Linear` is the head. It starts as its constructor leaves it. Methods that work on feature maps
+    between stages need a `Model` instead. Raises FedshiftError for a module without such a layer, or with
+    another number of outputs.
     """
 
     network: ClassVar[Callable[..., nn.Module]]
@@ -121,12 +122,15 @@ class AnyModule(Model):
             found = f"one of {linear[-1][1].out_features} outputs" if linear else "none"
             cure = "Let its constructor take `classes`, and end it with nn.Linear(.., classes)."
             raise FedshiftError(where, f"its last nn.Linear must have {classes} outputs: {found}", cure)
-        path, self.head = linear[-1]
+        path, head = linear[-1]
         body.set_submodule(path, nn.Identity())
-        self.stages, self.neck = nn.ModuleDict({"stage1": body}), nn.Flatten()
-        self.feature_dim = self.head.in_features
+        self.stages, self.neck, self.head = nn.ModuleDict({"stage1": body}), nn.Flatten(), head
+        self.feature_dim = head.in_features
         weights = [name for name, weight in body.named_parameters() if weight.dim() == 4]
         weights += [name for name, weight in body.named_parameters() if weight.dim() > 1]
         if not weights:
             raise FedshiftError(where, "has no layer before the last one", "Give it a convolution.")
         self.indicator = f"stages.stage1.{weights[0]}"
+
+    def initialise(self, module: nn.Module) -> None:
+        """Leave what the constructors have set: they may have loaded weights. Their generator is seeded."""

@@ -4,12 +4,14 @@ import itertools
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from fedshift.analysis.clients import domains
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.figures import draw
 from fedshift.analysis.figures.base import Plot, plots
+from fedshift.analysis.figures.cka import _pairs
 from fedshift.experiments.validate import figures
 
 from ..conftest import Project
@@ -79,6 +81,8 @@ def test_similarity_of_each_pair_of_clients(project: Project) -> None:
     pair = [{"client": 0, "other": 1, "images": 5, "cka": 0.3}]
     evaluate(project, found, "cka", "cka", lambda run: pair)  # called by their domains, where each has one
     assert {*plotted(project, found).frame["x"]} == {"–".join(found_names)} and len(found_names) == 2
+    names = pd.DataFrame({"first": ["b", "a"], "second": ["a", "b"], "client": [0, 1], "other": [1, 0]})
+    assert {*_pairs(names)["x"]} == {"a–b"}  # whichever client has a domain
     seen = []
     for order in ((0, 1, 2), (1, 0, 2)):
         evaluate(project, found, "cka", "cka", lambda run, order=order: of(run, order))

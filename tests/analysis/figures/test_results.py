@@ -56,6 +56,8 @@ def test_a_heat_map_has_each_difference_and_their_mean(project: Project) -> None
     (axes,) = draw.draw(plot, "A toy").axes
     texts = {text.get_text() for text in axes.texts}
     assert texts == {"+30.0", "+11.0", "-29.0", "-9.0"}
+    lower = Heatmap(params(Heatmap, {"metric": "loss.ood"})).plot(project.workspace, project.collect())
+    assert plot.note.endswith("blue: better, red: worse") and lower.note.endswith("red: better, blue: worse")
 
 
 # ---- clients: the accuracy of each, in the round that tables report, under the domain that it holds

@@ -10,6 +10,7 @@ from fedshift.storage.workspace import Workspace
 
 PAIRS = 15  # with more pairs, each client has its mean over the others instead
 NAMES = {"client": "first", "other": "second"}  # number -> column of the name
+TURNED = {"first": "second", "second": "first", "client": "other", "other": "client"}
 
 
 class CKA(Figure):
@@ -49,7 +50,13 @@ def _named(collected: Collected, frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _pairs(frame: pd.DataFrame) -> pd.DataFrame:
-    """Add `x` and its `rank` on the axis: the pair of clients, or each of the two if there are many."""
+    """Add `x` and its `rank` on the axis: the pair of clients, or each of the two if there are many.
+
+    The order of a pair of domains does not depend on which clients hold them.
+    """
+    turned = (frame["first"] > frame["second"]) & (not frame["first"].str.isdigit().all())
+    swapped = frame[turned].rename(columns=TURNED)
+    frame = pd.concat([frame[~turned], swapped]).sort_index()
     if len(frame[[*NAMES.values()]].drop_duplicates()) <= PAIRS:
         pair = frame["first"] + "–" + frame["second"]
         return frame.assign(x=pair, rank=frame["client"] * 1000 + frame["other"])

@@ -6,6 +6,7 @@ from fedshift.analysis.collected import Collected
 from fedshift.analysis.figures import base
 from fedshift.analysis.figures.base import Axis, Plot
 from fedshift.analysis.figures.differences import Differences
+from fedshift.analysis.quantities import lower_is_better
 from fedshift.storage.workspace import Workspace
 
 LINE, COLUMN = 0.21, 0.62  # inches: height of a method, width of a domain
@@ -31,6 +32,7 @@ class Heatmap(Differences):
         domains = [name for name in collected.order["target"] if (together["x"] == name).any()]
         plotted = base.in_order(together, panel=panels, label=[*order], x=[*domains, "mean"])
         metric = base.in_words(self.params.metric)
+        better, worse = ("red", "blue") if lower_is_better(self.params.metric) else ("blue", "red")
         columns = max(plotted.groupby("panel")["x"].nunique())
         return Plot(
             f"{metric[0].upper()}{metric[1:]} minus that of {self.params.to}{self._unit}",
@@ -38,7 +40,7 @@ class Heatmap(Differences):
             Axis(),
             Axis(),
             [*order],
-            "mean over seeds of paired differences; blue: better, red: worse",
+            f"mean over seeds of paired differences; {better}: better, {worse}: worse",
             size=(COLUMN * columns, 0.3 + LINE * len(order)),
             heat=True,
         )

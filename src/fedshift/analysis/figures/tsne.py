@@ -23,7 +23,8 @@ class TSNE(OfRuns):
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
         frame, which = self.shown(results_of(workspace, collected, "tsne"), collected)
-        numbers = results_of(workspace, collected, "distances").set_index("digest")
+        numbers = results_of(workspace, collected, "distances")
+        numbers = numbers.drop_duplicates("digest").set_index("digest")  # rows may share a run
         methods = rows_of(frame, collected)
         maps = []
         for method in methods:
