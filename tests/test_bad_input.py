@@ -40,6 +40,7 @@ MISTAKES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"figures": [{"ranks": {"against": "fedavgg"}}]}, ("against", "fedavg")),
     ({"figures": [{"curves": {"rows": "*-adapted"}}]}, ("curves.rows", "unknown trained row")),
     ({"hypotheses": {"h": {"text": "x", "compare": "fedavg > fedavg", "metric": "loss.ood"}}}, ("hypotheses.h.metric", "lower is better")),
+    ({"hypotheses": {"h": {"text": "x", "compare": "fedavg ~ fedavg", "metric": "loss.odd", "margin": {"digits": 1}}}}, ("hypotheses.h.metric",)),
     ({"hypotheses": {"h": {"text": "x", "compare": "fedavg > fedavg", "metric": "acuracy.ood"}}}, ("hypotheses.h.metric", "Did you mean 'accuracy'?")),
     ({"evaluations": ["filters"], "figures": [{"filters": {"row": "fedvag"}}]}, ("filters.row", "Did you mean 'fedavg'?")),
 ]  # fmt: skip

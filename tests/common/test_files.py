@@ -192,3 +192,9 @@ def test_a_lock_that_was_removed_is_free_and_its_holder_removes_no_other(tmp_pat
         other = held(path)
     assert (who := holder(path)) is not None and who.pid == other.pid
     end(other)
+
+
+def test_a_lock_below_a_link_to_nothing_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "results").symlink_to(tmp_path / "unmounted")
+    with pytest.raises(FedshiftError, match="cannot be locked"):
+        build(tmp_path / "results" / "data" / "made")

@@ -248,8 +248,3 @@ def test_a_network_of_any_shape_starts_as_it_is_and_its_frozen_layers_stay(optim
 def test_what_clients_cannot_have(of: Callable[[], nn.Module], message: str) -> None:
     with pytest.raises(FedshiftError, match=message):
         Layout(nn.Sequential(of()))
-
-
-def test_a_start_that_a_method_replaces_is_rejected() -> None:
-    with pytest.raises(FedshiftError, match="hfedf generates all weights"):
-        resolve(spec(model={"name": "resnet18", "init": "imagenet"}, method={"name": "hfedf"}))

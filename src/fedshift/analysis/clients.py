@@ -167,7 +167,8 @@ def _apart(frame: pd.DataFrame, keys: list[str], axis: str) -> pd.DataFrame:
     wide = frame.set_index([*keys, "client", INDEX])["value"].unstack(["client", INDEX])
     parts = []
     for _, runs in wide.groupby(level=[key for key in keys if key != axis], dropna=False):
-        own = runs.dropna(axis=1, how="all")  # other data sets may have more clients
+        held = runs.notna().any().groupby(level="client").transform("any")
+        own = runs.loc[:, held]  # other data sets may have more clients
         clients = own.columns.get_level_values("client").nunique()
         vectors = own.to_numpy().reshape(len(runs), clients, -1)
         distances = np.linalg.norm(vectors[:, None] - vectors[None], axis=-1).mean(-1)  # [runs, runs]

@@ -120,7 +120,10 @@ class NothingFinished(FedshiftError):
         super().__init__(where, "no run of it is finished here or archived", cure)
 
 
-def collect(workspace: Workspace, name: str, plan: Path | None = None, *, empty: bool = False) -> Collected:
+def collect(
+    workspace: Workspace, name: str, plan: Path | None = None, *, empty: bool = False,
+    known: Collected | None = None,
+) -> Collected:  # fmt: skip
     """Write the records, statistics and runs of an experiment to results/metrics/.
 
     - <experiment>.parquet: one row per run, round, client and recorded value
@@ -132,6 +135,8 @@ def collect(workspace: Workspace, name: str, plan: Path | None = None, *, empty:
 
     `plan`: determines the runs of the experiment; by default its file does.
     `empty`: write the files even if no run is finished.
+    `known`: what was collected before. It is returned, and nothing is written, if it has a planned run that
+        is not finished now, as after `dvc pull` of collected results alone.
 
     Raises NothingFinished, without writing anything, if no run is finished or archived.
     """
@@ -143,6 +148,13 @@ def collect(workspace: Workspace, name: str, plan: Path | None = None, *, empty:
             uses[number] = use._replace(run=archived, directory=directory, source=ARCHIVE)
     keys = keys_of(experiment, uses)
     rows = [*map(_row, uses)]
+    if known is not None:
+        runs = known.runs[known.runs["state"] == "finished"]
+        had = {*zip(runs["digest"], runs["adaptation"].fillna(""), strict=True)}
+        if any(
+            (row["digest"], row["adaptation"] or "") in had and row["state"] != "finished" for row in rows
+        ):
+            return known
     states = [row["state"] for row in rows]
     finished = [number for number, state in enumerate(states) if state == "finished"]
     if experiment.train and not finished and not empty:

@@ -1,8 +1,8 @@
 """Hypotheses that an experiment declares before its runs are trained, judged by these runs alone.
 
 The domains of a data set are fixed, seeds are sampled: the values of a row are averaged over all axes but
-`data.dataset` and `seed` first, where both rows of a comparison are planned. A seed without all these runs
-is left out. The interval of the
+`data.dataset` and `seed` first. Two rows are compared where both are planned, and a seed without all these
+runs is left out. The interval of the
 difference is Student's. Its spread is pooled over all rows of the experiment
 (fedshift.analysis.verdicts.residual), or with `spread: pair` that of the differences between the two rows.
 

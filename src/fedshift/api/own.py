@@ -58,7 +58,7 @@ def register(
     - it maps images [B, 3, h, w] to logits [B, C].
 
     Raises FedshiftError for a class that cannot be written to a file: one that uses a global variable that is
-    neither a plain constant nor code, and for the name of a file in own/ that was written by hand.
+    neither a plain constant nor code. Also raises it if own/ has a file of this name written by hand.
 
     >>> class Tiny(torch.nn.Sequential):
     ...     def __init__(self, classes):

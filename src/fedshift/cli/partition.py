@@ -14,6 +14,7 @@ from fedshift.data.partition import noted, sizes
 from fedshift.planning import planfile
 from fedshift.spec import Division, RunSpec, closed, parse
 from fedshift.spec.resolve import resolve_division
+from fedshift.storage.rundir import failure_of
 from fedshift.storage.workspace import Workspace
 from fedshift.training.provide import divide
 
@@ -48,6 +49,9 @@ def command(workspace: Workspace, names: tuple[str, ...], plan: Path | None, fil
             path = divide(workspace, spec)
         except FedshiftError as error:  # of one partition, which must not stop the others
             click.echo(f"error: {error}", err=True)
+            for run in planfile.runs(plan) if plan else ():
+                if workspace.root / run.partition == workspace.partition(spec.partition_name):
+                    workspace.run_at(run.directory).fail(failure_of(error))
             failed = True
             continue
         if count := noted(path)["twins"]:

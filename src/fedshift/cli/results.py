@@ -10,7 +10,7 @@ import click
 
 from fedshift.analysis import latex, tables
 from fedshift.analysis.collect import NothingFinished, collect
-from fedshift.analysis.collected import Collected, is_there, lacking, read
+from fedshift.analysis.collected import ARCHIVE, Collected, is_there, lacking, read
 from fedshift.analysis.notes import urgent
 from fedshift.analysis.page import MARKS, terminal
 from fedshift.archive import store
@@ -19,29 +19,25 @@ from fedshift.cli.plan import read_request
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.column import column, quantity
 from fedshift.experiments.load import available, load
+from fedshift.spec import RunSpec
 from fedshift.storage.rundir import State
-from fedshift.storage.workspace import TUNING, Workspace
+from fedshift.storage.workspace import Workspace
 
 
 def collected_or_archived(workspace: Workspace, name: str) -> Collected:
     """The collected results of an experiment, collected first if they are not current.
 
-    They are collected again if more runs are finished here or archived, if the experiment's file, a protocol
-    or a preset is newer, or if other code collected them. This is the case in a clone that has not collected
-    yet, or has pulled since. Nothing is trained.
+    They are collected again if more runs are finished here or archived, if the experiment's file is newer, or
+    if other code collected them. This is the case in a clone that has not collected yet, or has pulled since.
+    Nothing is trained. Collected results stay if one of their runs is gone.
 
     Raises FedshiftError if there is nothing to show.
     """
-    here = is_there(workspace, name)
-    if here and _is_current(workspace, name):
-        collected = read(workspace, name)
-        runs = collected.runs  # adaptations come with their runs
-        missing = runs.loc[(runs["state"] != "finished") & runs["adaptation"].isna(), "run"]
-        trained = any(workspace.run_at(run).outcome() is State.FINISHED for run in missing)
-        if not (trained or store.archived(workspace, missing)):
-            return collected
+    known = read(workspace, name) if is_there(workspace, name) and not lacking(workspace, name) else None
+    if known is not None and _is_current(workspace, name) and not _has_more(workspace, known):
+        return known
     try:
-        return collect(workspace, name)
+        return collect(workspace, name, known=known)
     except NothingFinished as error:
         raise NothingFinished(name, failed=error.failed, hints=[*_hints(workspace, name)]) from None
 
@@ -89,12 +85,26 @@ def present(workspace: Workspace, names: Sequence[str]) -> list[Collected]:
 
 
 def _is_current(workspace: Workspace, name: str) -> bool:
-    """Whether this code collected an experiment after its file, protocols and presets were written."""
-    files = [workspace.experiments / f"{name.removesuffix(TUNING)}.yaml"]
-    for folder in ("protocols", "presets"):
-        files += (workspace.reference / folder).rglob("*.yaml")
-    written = max((path.stat().st_mtime for path in files if path.exists()), default=0.0)
-    return not lacking(workspace, name) and written <= workspace.metrics(name).stat().st_mtime
+    """Whether an experiment was collected after its file was written."""
+    collected, file = workspace.metrics(name), workspace.experiments / f"{name}.yaml"
+    return not file.exists() or file.stat().st_mtime <= collected.stat().st_mtime
+
+
+def _has_more(workspace: Workspace, known: Collected) -> bool:
+    """Whether runs have been finished here, or archived, since an experiment was collected."""
+    runs = known.runs[known.runs["adaptation"].isna()]  # adaptations come with their runs
+    missing = runs.loc[runs["state"] != "finished", "run"]
+    if any(workspace.run_at(run).outcome() is State.FINISHED for run in missing):
+        return True
+    unpacked = runs.loc[runs["source"] == ARCHIVE, "run"]
+    if not all(workspace.run_at(run).summary_file.is_file() for run in unpacked):  # removed since
+        return True
+    if (workspace.results / "runs").is_dir():  # an own run replaces the archived one
+        archived = runs.loc[runs["source"] == ARCHIVE, ["spec", "digest"]].itertuples(index=False)
+        places = (f"{RunSpec.model_validate_json(spec).place}/{digest}" for spec, digest in archived)
+        if any(workspace.run(place).outcome() is State.FINISHED for place in places):
+            return True
+    return bool(store.archived(workspace, missing))
 
 
 @click.command(

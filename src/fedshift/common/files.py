@@ -87,7 +87,6 @@ def built_once(folder: Path) -> Iterator[Path | None]:
     """
     part = folder.with_name(f".{folder.name}.part")
     while not folder.exists():
-        part.mkdir(parents=True, exist_ok=True)
         with locked(part / "lock", wait=True):
             if folder.exists():
                 shutil.rmtree(part, ignore_errors=True)  # another process may be waiting in it
@@ -276,8 +275,12 @@ def hold(path: Path, wait: bool = False) -> int | None:
                     return file
             os.close(file)
         except OSError as error:
-            exists = isinstance(error, FileExistsError)  # Python's mkdir, if the folder is removed meanwhile
-            if isinstance(error, FileNotFoundError) or (exists and not path.parent.is_file()):
+            gone = isinstance(error, FileNotFoundError)
+            if isinstance(error, FileExistsError):  # of mkdir, if the folder is removed meanwhile
+                dangling = any(one.is_symlink() and not one.exists() for one in path.parents)
+                gone = not (dangling or path.parent.is_file())
+            if gone:
+                time.sleep(0.01)
                 continue  # its holder has moved or removed the folder
             cure = cure_of(error) or "Mount its file system with locks (flock), or work elsewhere (--root)."
             raise FedshiftError(path, f"cannot be locked: {error.strerror}", cure, retry=True) from error

@@ -60,7 +60,8 @@ def load_partition(path: Path, index: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     """
     table, facts = read_columns(path, CURE)
     same = ["sample", "domain", "class", "label"]
-    if not table[same].equals(index[same]) or facts.get("index", known := _of(index)) != known:
+    other = "index" in facts and facts["index"] != _of(index)
+    if other or not table[same].equals(index[same]):
         raise Damaged(path, "was made for other data", f"Delete it. {CURE}")
     return table, str(facts["hash"])
 

@@ -103,7 +103,7 @@ def check(workspace: Workspace, experiment: Experiment, uses: list[Use]) -> None
     for name, hypothesis in experiment.hypotheses.items():
         place = f"{where}: hypotheses.{name}.metric"
         metric, how = quantity(hypothesis.metric, place)
-        if how == "std" or get("metrics", metric).better == "lower":
+        if hypothesis.relation == ">" and (how == "std" or get("metrics", metric).better == "lower"):
             cure = "Name a metric of which higher is better."
             raise FedshiftError(place, f"of '{hypothesis.metric}' lower is better", cure)
     for figure in figures(experiment).values():

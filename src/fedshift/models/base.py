@@ -35,6 +35,7 @@ class Model(nn.Module):
 
     name: ClassVar[str]
     version: ClassVar[int] = 1
+    revision: ClassVar[int] = 0  # of AnyModule, in the run ids of registered networks
     min_px: ClassVar[int] = 1  # the smallest input side, pixels
     indicator: str  # the weight whose drift FedRD measures, in stage1
     weights: ClassVar[Mapping[str, str]] = MappingProxyType({})  # `init` -> published file, or "package:path"
@@ -108,6 +109,7 @@ class AnyModule(Model):
     another number of outputs.
     """
 
+    revision = 2  # 2: starts as its constructor leaves it, and its head is last
     network: ClassVar[Callable[..., nn.Module]]
     counts: ClassVar[tuple[str, ...]] = ("classes", "num_classes", "n_classes")  # names of its argument
 

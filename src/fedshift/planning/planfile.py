@@ -189,7 +189,8 @@ def inputs_key(workspace: Workspace, request: Request) -> str:
     claims = workspace.reference / "claims.csv"  # which experiments are compared with which
     files = [*experiments, *sorted(workspace.reference.rglob("*.yaml"))]
     texts = (path.read_bytes() for path in files if path.is_file())
-    groups = {name.decode().strip() for text in texts for name in NAMED_FILE.findall(text)}
+    named = {name.decode(errors="replace").strip() for text in texts for name in NAMED_FILE.findall(text)}
+    groups = {name for name in named if len(name.encode()) < 256}  # others are prose
     files += [claims, *costs, *(workspace.root / name for name in sorted(groups))]
     return sha256(canonical_json([asdict(request), _hashes(workspace.root, files)]))
 

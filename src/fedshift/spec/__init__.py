@@ -75,6 +75,7 @@ class RunSpec(Division):
             "model": model.version,
             "dataset": get("datasets", self.data.dataset).version,
             "partition": get("partitions", self.partition.scheme).version,
+            **({"any_module": model.revision} if model.revision else {}),
             **({"rendering": rendering.version} if rendering else {}),
             **{name: get("modifiers", name).version for name in self.partition.modify},
             **({"weights": model.weights[self.model.init]} if self.model.init != "scratch" else {}),

@@ -41,9 +41,6 @@ def _resolve(spec: RunSpec, where: str) -> RunSpec:
     spec = resolve_division(spec, where)
     starts = ["scratch", *get("models", spec.model.name).weights]
     check_known(f"{where}: model.init", f"start of {spec.model.name}", spec.model.init, starts)
-    if spec.model.init != "scratch" and spec.method.build().generates:
-        what = f"'{spec.model.init}' has no effect: {spec.method.name} generates all weights"
-        raise FedshiftError(f"{where}: model.init", what, "Set model.init: scratch.")
     return spec
 
 

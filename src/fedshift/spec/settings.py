@@ -182,6 +182,8 @@ class Division(Closed):
             ENGINE_VERSION,
             fingerprint(*(module(*plugin) for plugin in plugins)),
         ]
+        if (self.partition.split, self.partition.groups) == ("official", "together"):
+            recipe.append("copies in one split")
         return f"{self.data.dataset}/{short([*recipe, self.data.target, self.seed])}"
 
 
