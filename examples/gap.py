@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from fedshift.analysis.collected import Collected
-from fedshift.analysis.figures.base import Axis, Figure, Plot
+from fedshift.analysis.figures.base import Axis, Figure, Plot, with_seed
 from fedshift.analysis.quantities import selected
 from fedshift.common.errors import FedshiftError
 from fedshift.storage.workspace import Workspace
@@ -28,7 +28,7 @@ class Gap(Figure):
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
         """Raises FedshiftError where no finished run has a held-out domain."""
-        runs = selected(collected).dropna(subset=["id", "ood"])
+        runs = with_seed(selected(collected)).dropna(subset=["id", "ood"])
         if runs.empty:
             raise FedshiftError(collected.path, "has no run with a held-out domain", "Leave the figure out.")
         runs["y"] = (runs["id"] - runs["ood"]) * (100 / runs["id"] if self.params.relative else 1)

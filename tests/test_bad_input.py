@@ -39,6 +39,7 @@ MISTAKES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"spec": {"partition": {"scheme": "dirichlet", "params": {"clients": 40_000}}}}, ("partition.params: 40,000 clients", "32,767 or less")),
     ({"figures": [{"ranks": {"against": "fedavgg"}}]}, ("against", "fedavg")),
     ({"figures": [{"curves": {"rows": "*-adapted"}}]}, ("curves.rows", "unknown trained row")),
+    ({"tables": {"claims": {}}}, ("'claims' is the name of another file",)),
     ({"hypotheses": {"h": {"text": "x", "compare": "fedavg > fedavg", "metric": "loss.ood"}}}, ("hypotheses.h.metric", "lower is better")),
     ({"hypotheses": {"h": {"text": "x", "compare": "fedavg ~ fedavg", "metric": "loss.odd", "margin": {"digits": 1}}}}, ("hypotheses.h.metric",)),
     ({"hypotheses": {"h": {"text": "x", "compare": "fedavg > fedavg", "metric": "acuracy.ood"}}}, ("hypotheses.h.metric", "Did you mean 'accuracy'?")),

@@ -92,16 +92,17 @@ def slurm(workspace: Workspace, request: Request) -> Iterator[Finding]:
     nodes = [line.split("|") for line in output.splitlines()]
     names = list(dict.fromkeys(name.rstrip("*") for name, *_ in nodes))
     own = Cluster.read(workspace.root)
-    default = next((name.rstrip("*") for name, *_ in nodes if name.endswith("*")), names[0])
+    default = next((name.rstrip("*") for name, *_ in nodes if name.endswith("*")), "")
     name = own.resources.get("slurm_partition", default)
-    if name not in names:
+    asked = name.split(",")
+    if not {*asked} <= {*names}:
         cure = f"Set slurm_partition in {OWN} to one of: {', '.join(names)}."
         yield Finding("slurm", "wrong", f"the profile's partition '{name}' is not on this cluster", cure)
     else:
         yield Finding("slurm", "ok", f"partitions {', '.join(names)}; jobs go to {name}")
-        of_it = [(state, gres) for partition, state, gres in nodes if partition.rstrip("*") == name]
+        of_it = [(state, gres) for partition, state, gres in nodes if partition.rstrip("*") in asked]
         another = f"Choose another one in {OWN}"
-        if of_it[0][0] != "up":
+        if all(state != "up" for state, _ in of_it):
             yield Finding("slurm", "wrong", f"partition '{name}' is down", f"{another}.")
         kind = own.gres.partition(":")[0] if own.gres else "gpu"
         if request.device == "cuda" and not any(re.search(rf"(?:^|,){kind}\b", gres) for _, gres in of_it):

@@ -357,9 +357,7 @@ def test_runs_finished_since_and_renamed_rows_are_shown(project: Project) -> Non
 def test_collected_results_of_runs_that_are_gone_are_kept(project: Project) -> None:
     """Of two runs one is deleted, as after `dvc pull` of collected results, and the file is written again."""
     project.declare(methods={"fedavg": None}, axes={"target": ["ink"], "seed": [0, 1]})
-    one, _ = map(
-        partial(at_home, project), expand(project.workspace, load(project.workspace, project.name))
-    )
+    one, _ = map(partial(at_home, project), expand(project.workspace, load(project.workspace, project.name)))
     assert (collected_or_archived(project.workspace, project.name).runs["state"] == "finished").all()
     shutil.rmtree(one)
     file = project.workspace.experiments / f"{project.name}.yaml"

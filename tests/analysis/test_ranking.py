@@ -87,3 +87,8 @@ def test_methods_that_all_lack_a_seed_are_refused(project: Project) -> None:
     collected = project.trained({place: None if place[-1] else 0.5 for place in places})
     with pytest.raises(FedshiftError, match="0 methods have all seeds"):
         ranking([collected], "ood")
+
+
+def test_equal_seeds_have_no_interval() -> None:
+    table = pd.DataFrame({"method": ["a", "b"], "low": [math.nan] * 2, "high": [math.nan] * 2})
+    assert Ranking(table, "b", 2, 1, [], False).sentence.startswith("All seeds are equal")

@@ -207,3 +207,22 @@ def test_small_numbers_of_a_csv_keep_their_digits() -> None:
         csv(pd.DataFrame({"x": [12.34567, 1e-5, -1e-5, 1e-12, 0.0]}))
         == "x\n12.3457\n1e-05\n-1e-05\n0.0000\n0.0000\n"
     )
+
+
+def test_comparisons_of_an_earlier_version_do_not_stay(project: Project) -> None:
+    values = {(method, "ink", 0): 0.5 for method in ("fedavg", "fedbn")}
+    one = {"h": {"text": "FedBN is above FedAvg.", "compare": "fedbn > fedavg"}}
+    tables.write(project.workspace, project.trained(values, tables={"t": {}}, hypotheses=one))
+    file = project.workspace.tables(project.name) / "hypotheses.csv"
+    assert file.is_file()
+    axes = {"target": ["ink"], "seed": [0]}
+    project.declare(methods=dict.fromkeys(("fedavg", "fedbn")), axes=axes, tables={"t": {}})
+    tables.write(project.workspace, project.collect())
+    assert not file.exists()
+
+
+def test_names_that_look_like_numbers_or_nothing_stay_text(tmp_path: Path) -> None:
+    (tmp_path / "table.csv").write_text("method,target,mean\nNone,NA,1.5\nb,01,\n")
+    found = tables.long(tmp_path / "table")
+    assert found["target"].tolist() == ["NA", "01"] and found["method"].tolist() == ["None", "b"]
+    assert found["mean"].isna().tolist() == [False, True]

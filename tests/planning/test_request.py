@@ -8,6 +8,7 @@ import yaml
 
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.load import available
+from fedshift.planning import cluster
 from fedshift.planning.cluster import PATH, Cluster
 from fedshift.planning.request import Request
 from fedshift.storage.workspace import Workspace
@@ -107,3 +108,10 @@ def test_only_jobs_that_compute_on_a_gpu_ask_for_one(
 def test_a_mistake_is_named(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(FedshiftError, match=message):
         Cluster.read(write(tmp_path, text))
+
+
+def test_limits_of_several_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = "short*|1:00:00|8000\nlong|2-00:00:00|16000+\nother|10:00|1\n"
+    monkeypatch.setattr(cluster, "answer_of", lambda *words: lines)
+    assert cluster.limits("short,long") == (60, 16000)
+    assert cluster.limits(None) == (60, 8000) and cluster.limits("long") == (2880, 16000)

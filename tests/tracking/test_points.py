@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,9 @@ def test_labels_are_parameters_and_tags_and_each_axis_is_a_parameter() -> None:
         "variant": "prox, mu=0.5",
     }
     assert one.params(spec) == {**labels, "mu": "0.5", "local.lr": "0.1"}
+    assert (
+        replace(one, axes={"share (%)": "10"}).params({})["share ___"] == "10"
+    )  # a name that MLflow accepts
     tags = {**labels, "digest": "d", "code": "c", "experiments": "hfedf/table2, other"}
     assert one.tags.items() >= tags.items()
     assert (one.page, one.name) == ("pacs/hfedf-table2", "prox, mu=0.5 | photo | seed 3")

@@ -70,6 +70,8 @@ class Ranking:
         names = {"better": self.better, "worse": self.worse}
         parts = [f"{word} than {self.against}: {', '.join(of)}" for word, of in names.items() if of]
         decided = sum(map(len, names.values())) == len(self.table) - 1
+        if not decided and self.table["high"].isna().all():
+            return f"All seeds are equal: without a spread, no method is distinguishable from {self.against}."
         if not decided:
             half = ((self.table["high"] - self.table["low"]) / 2).max()
             rest = f"{'the others are not' if parts else 'no method is'} distinguishable from {self.against}"

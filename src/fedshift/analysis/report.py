@@ -26,11 +26,11 @@ from fedshift.analysis.tables import shown
 from fedshift.analysis.verdicts import COUNTED, OUTCOMES, WORDS
 from fedshift.archive.machine import hardware
 from fedshift.common.errors import FedshiftError
-from fedshift.common.files import sha256_file, write_json, write_text
+from fedshift.common.files import dotted, sha256_file, write_json, write_text
 from fedshift.common.version import __version__, commit
 from fedshift.data.partition import noted
 from fedshift.spec import RunSpec
-from fedshift.storage.workspace import Workspace
+from fedshift.storage.workspace import TUNING, Workspace
 
 COSTS = {"sent": "sent and received in a run (MB)", "seconds": "duration of a run (s)"}
 INCH = 96  # pixels
@@ -90,7 +90,7 @@ def costs(collected: Collected, by_run: dict[str, Summary]) -> pd.DataFrame:
 
 
 def partitions(workspace: Workspace, collected: Collected, by_run: dict[str, Summary]) -> dict[str, Path]:
-    """Pictures of the first seed's partitions, by title: scheme, its parameters and the held-out domain.
+    """Pictures of the first seed's partitions, by title: data set, scheme, parameters and held-out domain.
 
     Methods share partitions. A picture is left out if it is absent, or if a run of other code was trained on
     another partition.
@@ -102,8 +102,9 @@ def partitions(workspace: Workspace, collected: Collected, by_run: dict[str, Sum
             continue
         split = json.loads(row["spec"])["partition"]
         held_out = [f"held out: {summary['target']}"] if summary["target"] else []
-        settings = [f"{key} = {value}" for key, value in split["params"].items()]
-        title = ", ".join([split["scheme"], *settings, *held_out])
+        settings = [f"{key} = {value}" for key, value in dotted({**split["params"], **split["modify"]})]
+        data = [summary["dataset"]] if "data.dataset" in collected.keys else []
+        title = ", ".join([*data, split["scheme"], *settings, *held_out])
         path = workspace.partition(RunSpec.model_validate_json(row["spec"]).partition_name)
         picture = path.with_suffix(".png")
         there = title not in pictures and path.is_file() and picture.is_file()
@@ -193,7 +194,7 @@ def _part(workspace: Workspace, collected: Collected) -> dict[str, Any]:
     compared = verdicts(workspace, collected)
     runs = collected.runs if experiment.train else collected.runs[:0]
     states = runs["state"].value_counts().reindex(["finished", "failed", "missing"], fill_value=0)
-    file = workspace.root / "experiments" / f"{experiment.name}.yaml"
+    file = workspace.root / "experiments" / f"{experiment.name.removesuffix(TUNING)}.yaml"
     tables = judged(workspace, collected) if known or not experiment.train else {}
     part: dict[str, Any] = {
         "experiment": experiment,

@@ -37,10 +37,11 @@ def write_page(workspace: Workspace, collected: Collected) -> tuple[Path, dict[s
     for (name, table), block in zip(tables.items(), page["tables"], strict=True):
         write_text(folder / f"{name}.csv", csv(table))
         write_text(folder / f"{name}.md", markdown([block], [*footnotes([table]), *below]))
-    if declared:
-        write_text(folder / "hypotheses.csv", csv(hypotheses.table(declared)))
-    if compared:
-        write_text(folder / "claims.csv", csv(words.table(compared)))
+    for name, frame in (("hypotheses", hypotheses.table(declared)), ("claims", words.table(compared))):
+        if len(frame):
+            write_text(folder / f"{name}.csv", csv(frame))
+        else:  # of an earlier version of the experiment
+            (folder / f"{name}.csv").unlink(missing_ok=True)
     together = [table.assign(**{TABLE: name}) for name, table in tables.items()]
     write_text(folder / "table.csv", csv(pd.concat(together)) if together else "")
     write_text(folder / "table.md", markdown(title=collected.experiment.title, **page))
@@ -73,7 +74,9 @@ def shown(
 def long(stem: Path) -> pd.DataFrame:
     """The cells of all tables that `write` wrote, one row each."""
     file = stem.with_suffix(".csv")
-    return pd.read_csv(file) if file.stat().st_size > 1 else pd.DataFrame()
+    names: Any = dict.fromkeys(("method", "target"), str)  # a domain may be called NA, or 01
+    options: Any = {"keep_default_na": False, "na_values": [""], "dtype": names}
+    return pd.read_csv(file, **options) if file.stat().st_size > 1 else pd.DataFrame()
 
 
 def with_metrics(workspace: Workspace, collected: Collected, metrics: list[str]) -> str:

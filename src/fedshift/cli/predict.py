@@ -100,7 +100,8 @@ def command(
         table = csv.writer(text, lineterminator="\n")
         table.writerow(["image", "label", "probability", *model.classes])
         for path, (label, row) in zip(named, rows, strict=True):
-            table.writerow([path, label, *(f"{value:.6f}" for value in (max(row), *row))])
+            name = str(path).encode("utf-8", "backslashreplace").decode()  # it may be no UTF-8
+            table.writerow([name, label, *(f"{value:.6f}" for value in (max(row), *row))])
         write_text(file, text.getvalue())
     folders = [Path(images, path).parent.name for path in named]
     known = [(label, name) for (label, _), name in zip(rows, folders, strict=True) if name in model.classes]

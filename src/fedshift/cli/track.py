@@ -70,8 +70,9 @@ def command(
     from fedshift.tracking.pages import followed
     from fedshift.tracking.store import address, shown_address
 
-    path = plan or ready(workspace, read_request(workspace, names))
-    uses = [cell for cell in planfile.cells(path) if not names or cell.experiment in names]
+    request = read_request(workspace, names)
+    path = plan or ready(workspace, request)
+    uses = [cell for cell in planfile.cells(path) if not names or cell.experiment in request.experiments]
     runs = followed(planfile.runs(path), uses)
     follower = Follower(workspace, runs, address(workspace), _metrics(workspace, uses))
     if follow:

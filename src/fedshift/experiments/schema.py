@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from fedshift.experiments.protocols import Partial, Rule
 from fedshift.spec import Closed
@@ -14,6 +14,7 @@ SELECTED = "selected"  # of a claim: the round that tables show
 ROUNDS = r"selected|mean|fluctuation|round \d+"
 COST_MARGIN = 0.1  # the share of a cost within which "~" calls two equal
 METRIC = "metric"  # among the columns of a table: the place of its metrics
+WRITTEN = ("table", "claims", "hypotheses", "ranks", "searched")  # files next to those of tables
 NAME = re.compile(r"[^./\\\x00-\x1f][^/\\\x00-\x1f]*")  # of parts of file names
 FIELD = re.compile(r"\{([^{}]*)\}")  # the fields of a template of `published`
 LAYER = "layer"  # the field of a template that is a published layer
@@ -287,9 +288,11 @@ class Experiment(Closed):
 
     @field_validator("methods", "axes", "adapt", "tables", mode="before")
     @classmethod
-    def _names(cls, named: Any) -> Any:
+    def _names(cls, named: Any, info: ValidationInfo) -> Any:
         """Check names of rows and tables, which become names of files."""
         for name in named if isinstance(named, dict) else ():
+            if info.field_name == "tables" and name in WRITTEN:
+                raise ValueError(f"'{name}' is the name of another file of the tables: choose another one")
             if isinstance(name, str) and not NAME.fullmatch(name):
                 raise ValueError(
                     f"{name!r} is not a valid name of a file: no slash, and no dot at the beginning"

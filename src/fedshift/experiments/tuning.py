@@ -132,6 +132,9 @@ def _checked(experiment: Experiment, known: Protocol) -> Tune:
     seed of the search that is one of the final runs.
     """
     tune, where = tuned(experiment), _where(experiment)
+    if known.select in ("oracle", "held_out"):
+        what = f"protocol {experiment.protocol} selects by '{known.select}', and a search by validation only"
+        raise FedshiftError(where, what, "Name another protocol, or do not tune.")
     final = experiment.axes.get(STANDARD[SEED])
     if final is None:
         seeds = [merge(known.spec, experiment.spec).get(SEED, 0)]

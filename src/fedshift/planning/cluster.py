@@ -74,15 +74,15 @@ class Cluster:
 
 def limits(partition: str | None) -> tuple[int | None, int | None]:
     """Time limit (minutes) of a job of a partition (None: the default one), and memory (MB) of its largest
-    node.
+    node. Of several partitions ("short,long"), the shorter limit.
 
     Each is None if there is no limit, or Slurm does not answer.
     """
     minutes, memory = None, []
     for line in (answer_of("sinfo", "-h", "-o", "%P|%l|%m") or "").splitlines():
         name, limit, mb = line.split("|")
-        if name.rstrip("*") == partition or (partition is None and name.endswith("*")):
-            minutes = parsed_minutes(limit)
+        if name.rstrip("*") in partition.split(",") if partition else name.endswith("*"):
+            minutes = min(filter(None, (minutes, parsed_minutes(limit))), default=None)
             memory.append(int(mb.rstrip("+")))
     return minutes, max(memory, default=None)
 

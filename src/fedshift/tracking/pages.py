@@ -78,11 +78,12 @@ class Followed:
         """Labels, axes, and the run's `spec` (spec.json of its directory) without the keys of axes."""
         labelled = {"seed", "data.target", "data.dataset", "method.name"}
         values = {key: str(value) for key, value in dotted(spec) if key not in labelled}
-        return {
+        named = {
             **{key: value for key, value in values.items() if key.rpartition(".")[2] not in self.axes},
             **self.axes,
             **self.labels,
         }
+        return {plain(key): value for key, value in named.items()}
 
 
 def followed(runs: Iterable[Run], cells: Iterable[Cell]) -> list[Followed]:

@@ -7,7 +7,7 @@ import pytest
 
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.figures import draw
-from fedshift.analysis.figures.base import Plot, table
+from fedshift.analysis.figures.base import Plot, plots, table
 from fedshift.analysis.figures.curves import Curves
 from fedshift.analysis.figures.sweep import Sweep
 from fedshift.experiments.expand import expand
@@ -163,3 +163,12 @@ def test_rows_stand_at_the_setting_of_their_runs_with_a_level_and_its_seeds(proj
     level = [("fedavg", "0.01", 60), ("fedavg", "1", 60)]
     assert places("mean") == [("fedprox", "0.01", 55), ("fedprox", "0.1", 65), ("fedprox", "1", 35), *level]
     assert places("seed 1")[-2:] == [("fedavg", "0.01", 65), ("fedavg", "1", 65)]
+
+
+def test_a_setting_that_no_row_has_is_an_error(project: Project) -> None:
+    found = project.trained(
+        {("fedavg", "a", 0): 0.5}, figures=[{"sweep": {"x": "setting.method.params.lamda"}}]
+    )
+    _, impossible = plots(project.workspace, found)
+    (error,) = impossible.values()
+    assert "no row has a number 'method.params.lamda'" in str(error)

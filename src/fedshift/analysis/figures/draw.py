@@ -329,7 +329,8 @@ def _legends(figure: Figure, grid: Any, plot: Plot) -> None:
     known = {label: handle for row in rows for label, handle in row.items()}
     if len(rows) > 1 and sum(map(len, rows)) == len(known):
         for line, row in zip(grid, rows, strict=True):
-            line[-1].legend(row.values(), row, loc="center left", bbox_to_anchor=(1.02, 0.5))
+            last = [axes for axes in line if axes.get_visible()][-1]
+            last.legend(row.values(), row, loc="center left", bbox_to_anchor=(1.02, 0.5))
     elif known:
         shown = {label: known[label] for label in plot.labels if label in known}
         figure.legend(shown.values(), shown, loc="outside right center")

@@ -45,9 +45,9 @@ class Ranks(Figure):
         pairs = f"{result.blocks} pairs of data set and held-out domain"
         over = several("target", names) if len(names) == result.blocks else pairs
         note = notes(
-            "bar: 95% interval, of all differences together",
+            result.table["high"].notna().any() and "bar: 95% interval, of all differences together",
             f"open: {ALIKE} from {result.against}",
-            f"over {over}, {result.seeds} seeds",
+            f"over {over}, {result.seeds} seed{'s' * (result.seeds != 1)}",
             left and f"left out: {left}",
         )
         return Plot(

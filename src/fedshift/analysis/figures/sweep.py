@@ -134,6 +134,9 @@ class Sweep(Figure):
             return frame, {**collected.order, "method": base.rows_of(frame, collected)}
         level, key = frame["row"].isin(given.levels), given.x.removeprefix(base.SETTING)
         frame[given.x] = frame["spec"].map(lambda text: setting(text, key)).where(~level)
+        if frame[given.x].isna().all():
+            where = f"{collected.experiment.file}: figures.{self.name}.x"
+            raise FedshiftError(where, f"no row has a number '{key}'", "docs/settings.md lists all settings.")
         methods = frame["spec"].map(lambda text: json.loads(text)["method"]["name"])
         frame["method"] = frame["row"].where(level, methods)
         orders = {"method": [*frame["method"].unique()], given.x: sorted(frame[given.x].dropna().unique())}
