@@ -2,9 +2,9 @@
 
 The domains of a data set are fixed, seeds are sampled: the values of a row are averaged over all axes but
 `data.dataset` and `seed` first. Two rows are compared where both are planned, and a seed without all these
-runs is left out. The interval of the
-difference is Student's. Its spread is pooled over all rows of the experiment
-(fedshift.analysis.verdicts.residual), or with `spread: pair` that of the differences between the two rows.
+runs is left out. The interval of the difference is Student's. Its spread is pooled over all rows of the
+experiment (fedshift.analysis.verdicts.residual), or with `spread: pair` that of the differences between the
+two rows.
 
 - `a > b` is confirmed if the interval is above 0, refuted if it is below 0.
 - `a ~ b` is confirmed if the interval is within the margin on both sides of 0, refuted if it is beyond it.

@@ -70,9 +70,9 @@ def command(
     from fedshift.tracking.pages import followed
     from fedshift.tracking.store import address, shown_address
 
-    request = read_request(workspace, names)
-    path = plan or ready(workspace, request)
-    uses = [cell for cell in planfile.cells(path) if not names or cell.experiment in request.experiments]
+    wanted = read_request(workspace, names).experiments if names else ()
+    path = plan or ready(workspace, read_request(workspace, names))
+    uses = [cell for cell in planfile.cells(path) if not names or cell.experiment in wanted]
     runs = followed(planfile.runs(path), uses)
     follower = Follower(workspace, runs, address(workspace), _metrics(workspace, uses))
     if follow:
