@@ -17,7 +17,7 @@ PLAYED = {
     "sbatch": 'echo "$*" >> sent\ncase "$*" in *"$(cat refused)"*) echo refused >&2; exit 1 ;; esac\ncat number',
     "squeue": "cat queue",
     "sacct": "cat accounts",
-    "sinfo": r"printf 'n0|idle|gpu*\nn1|mixed|gpu*\nn2|down|gpu*\n'",
+    "sinfo": r"printf 'gpu*|n0|idle\ngpu*|n1|mixed\ngpu*|n2|down\n'",
 }
 
 

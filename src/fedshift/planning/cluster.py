@@ -78,13 +78,16 @@ def limits(partition: str | None) -> tuple[int | None, int | None]:
 
     Each is None if there is no limit, or Slurm does not answer.
     """
-    minutes, memory = None, []
-    for line in (answer_of("sinfo", "-h", "-o", "%P|%l|%m") or "").splitlines():
-        name, limit, mb = line.split("|")
-        if name.rstrip("*") in partition.split(",") if partition else name.endswith("*"):
-            minutes = min(filter(None, (minutes, parsed_minutes(limit))), default=None)
-            memory.append(int(mb.rstrip("+")))
-    return minutes, max(memory, default=None)
+    found = _lines(partition, "-o", "%P|%l|%m")
+    minutes = filter(None, (parsed_minutes(limit) for _, limit, _ in found))
+    return min(minutes, default=None), max((int(mb.rstrip("+")) for *_, mb in found), default=None)
+
+
+def _lines(partition: str | None, *options: str) -> list[list[str]]:
+    """The cells of sinfo's lines on partitions (None: the default one), which a line begins with."""
+    lines = (line.split("|") for line in (answer_of("sinfo", "-h", *options) or "").splitlines())
+    ours = partition.split(",") if partition else ()
+    return [line for line in lines if (line[0].rstrip("*") in ours if ours else line[0].endswith("*"))]
 
 
 def parsed_minutes(limit: str) -> int | None:
@@ -184,13 +187,7 @@ def troubles(workspace: Workspace) -> list[tuple[str, str]]:
 
 def _usable(partition: str | None) -> set[str]:
     """The nodes of partitions (None: of the default one) that are not down or drained."""
-    found = set()
-    for line in (answer_of("sinfo", "-h", "-N", "-o", "%N|%T|%P") or "").splitlines():
-        node, state, name = line.split("|")
-        ours = name.rstrip("*") in partition.split(",") if partition else name.endswith("*")
-        if ours and UP.match(state):
-            found.add(node)
-    return found
+    return {node for _, node, state in _lines(partition, "-N", "-o", "%P|%N|%T") if UP.match(state)}
 
 
 def _keep_away(workspace: Workspace) -> None:
