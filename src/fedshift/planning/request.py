@@ -24,10 +24,7 @@ def key(description: str, default: Any = dataclasses.MISSING, **limits: int) -> 
     - default: its default; a key without one is required
     - limits: its least and greatest value, `ge` and `le` (by default 1 and a million)
     """
-    metadata = {"description": description, **limits}
-    if default is dataclasses.MISSING:
-        return dataclasses.field(metadata=metadata)
-    return dataclasses.field(default=default, metadata=metadata)
+    return dataclasses.field(default=default, metadata={"description": description, **limits})
 
 
 def check(model: type, config: dict[str, Any], where: str) -> None:
@@ -124,11 +121,7 @@ def _are_names(members: object) -> bool:
 
 
 def _experiments(root: Path, name: str) -> list[str]:
-    """The experiment of this name, else those in the folder of this name or that match the pattern.
-
-    An unknown name is returned unchanged; reading it raises the error. Raises FedshiftError for a pattern
-    that no file can match.
-    """
+    """The experiment of this name, else those in the folder or of the pattern; an unknown name unchanged."""
     folder = root / "experiments"
     if not 0 < len(name) <= LONGEST or "\0" in name or name.startswith("/") or ".." in name.split("/"):
         return [name]
@@ -147,4 +140,4 @@ def _experiments(root: Path, name: str) -> list[str]:
         text = (folder / f"{found}.yaml").read_text(encoding="utf-8", errors="replace")
         return "\ntune:" not in text or Workspace(root).tuned(found).is_file()
 
-    return [found for found in names if is_chosen(found)] or [name]
+    return [*filter(is_chosen, names)] or [name]
