@@ -27,21 +27,16 @@ def resolve(spec: RunSpec, where: str = "run", built: bool = True) -> RunSpec:
         only shown
     """
     text = spec.model_dump_json()
-    if text not in _resolved:
-        _resolved[text] = _resolve(spec, where)
-    resolved = _resolved[text]
+    if (resolved := _resolved.get(text)) is None:
+        resolved = resolve_division(spec, where)
+        starts = ["scratch", *get("models", spec.model.name).weights]
+        check_known(f"{where}: model.init", f"start of {spec.model.name}", spec.model.init, starts)
+        _resolved[text] = resolved
     if built:
         network, method = (canonical_json(block.model_dump()) for block in (resolved.model, resolved.method))
         if refused := _refused(network, resolved.data.input_px, method, resolved.local.batch == 1):
             raise FedshiftError(f"{where}: {refused.where}", refused.what, refused.cure)
     return resolved
-
-
-def _resolve(spec: RunSpec, where: str) -> RunSpec:
-    spec = resolve_division(spec, where)
-    starts = ["scratch", *get("models", spec.model.name).weights]
-    check_known(f"{where}: model.init", f"start of {spec.model.name}", spec.model.init, starts)
-    return spec
 
 
 def resolve_division(spec: AnyDivision, where: str) -> AnyDivision:
@@ -79,10 +74,7 @@ def resolve_division(spec: AnyDivision, where: str) -> AnyDivision:
 
 
 def _with_params(spec: AnyDivision, where: str, change: Callable[..., dict[str, Any]]) -> AnyDivision:
-    """Replace the parameters of each plug-in of a spec by `change(plug-in, parameters, place)`.
-
-    Raises FedshiftError for an unknown name.
-    """
+    """Replace the parameters of each plug-in of a spec by `change(plug-in, parameters, place)`."""
     blocks = {}
     named = [("partition", "partitions", "scheme")]
     if isinstance(spec, RunSpec):
@@ -116,11 +108,7 @@ def check_weights(spec: RunSpec, where: str) -> None:
 
 @functools.cache
 def _refused(model: str, px: int, method: str, single: bool) -> FedshiftError | None:
-    """The error if network and method of a run do not fit; None if they do.
-
-    A network may reject its parameters, its input size or batches of a single image; a method may reject the
-    network. `model` and `method` are the specs' JSON. Tensors have no values.
-    """
+    """The error if network and method (JSON) do not fit, or a batch of a `single` image; None if they do."""
     from torch.nn.modules.batchnorm import _BatchNorm
 
     from fedshift.common.tensors import shapes_only
