@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import os
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
@@ -83,8 +82,8 @@ def _run(workspace: Workspace, spec: RunSpec, request: Request) -> Run:
         spec=canonical_json(spec.model_dump(mode="json")),
         pack="",
         rounds=spec.federation.rounds,
-        prepared=_below(workspace, workspace.prepared(spec.data.prepared_name)),
-        partition=_below(workspace, workspace.partition(spec.partition_name)),
+        prepared=workspace.prepared(spec.data.prepared_name).relative_to(workspace.root).as_posix(),
+        partition=workspace.partition(spec.partition_name).relative_to(workspace.root).as_posix(),
         **cost(workspace, spec, request.device)._asdict(),
     )
 
@@ -104,10 +103,6 @@ def specs(workspace: Workspace, request: Request) -> list[RunSpec]:
     if path := planfile.last(workspace, request):
         return [RunSpec.model_validate_json(run.spec) for run in planfile.runs(path)]
     return [cell.spec for name in request.experiments for cell in planned(workspace, load(workspace, name))]
-
-
-def _below(workspace: Workspace, path: Path) -> str:
-    return Path(os.path.relpath(path, workspace.root)).as_posix()
 
 
 def _packed(runs: Iterable[Run], request: Request) -> Iterator[Run]:

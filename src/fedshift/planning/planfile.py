@@ -101,7 +101,9 @@ RECORDS: dict[str, type] = {"runs": Run, "cells": Cell, "images": Images, "evalu
 
 def location(workspace: Workspace, request: Request) -> Path:
     """The path of the plan of a request, whether or not it has been made."""
-    parts = (inputs_key(workspace, request), manifests_key(workspace), sources_key(), plugins_key())
+    # Manifests contain numbers of images, on which costs depend, but not the set of runs.
+    manifests = canonical_json(_hashes(workspace.root, workspace.manifests()))
+    parts = (inputs_key(workspace, request), manifests, sources_key(), plugins_key())
     return workspace.plan(sha256("".join(parts))[:16])
 
 
@@ -195,15 +197,6 @@ def inputs_key(workspace: Workspace, request: Request) -> str:
     return sha256(canonical_json([asdict(request), _hashes(workspace.root, files)]))
 
 
-def manifests_key(workspace: Workspace) -> str:
-    """Hash of all manifests, which contain numbers of images.
-
-    They affect the costs of runs but not the set of runs. A job therefore continues with its plan while
-    another data set is fetched.
-    """
-    return sha256(canonical_json(_hashes(workspace.root, workspace.manifests())))
-
-
 def _hashes(root: Path, files: Iterable[Path]) -> dict[str, str]:
     return {os.path.relpath(path, root): sha256_file(path) for path in files if path.is_file()}
 
@@ -211,10 +204,8 @@ def _hashes(root: Path, files: Iterable[Path]) -> dict[str, str]:
 def sources_key(subpackage: str = "") -> str:
     """Hash of the modules, templates and tables of the package, or of one of its subpackages."""
     package = Path(__file__).parents[1] / subpackage
-    kinds = ("*.py", "*.j2", "*.csv")
-    return sha256(
-        canonical_json(_hashes(package, sorted(path for kind in kinds for path in package.rglob(kind))))
-    )
+    files = sorted(path for kind in ("*.py", "*.j2", "*.csv") for path in package.rglob(kind))
+    return sha256(canonical_json(_hashes(package, files)))
 
 
 def plugins_key() -> str:
