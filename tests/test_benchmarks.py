@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from fedshift.archive import store
-from fedshift.archive.check import check
+from fedshift.archive.file import check
 from fedshift.spec import RunSpec
 from fedshift.storage.rundir import State
 from fedshift.storage.workspace import Workspace

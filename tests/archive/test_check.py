@@ -6,8 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from fedshift.archive.check import check
-from fedshift.archive.file import INDEX, METRICS, STATISTICS, SUMMARY, Archived, read
+from fedshift.archive.file import INDEX, METRICS, STATISTICS, SUMMARY, Archived, check, read
 from fedshift.archive.store import add
 from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get

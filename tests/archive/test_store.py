@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fedshift.archive import file, store
-from fedshift.archive.check import check
-from fedshift.archive.file import Archived
+from fedshift.archive.file import Archived, check
 from fedshift.common.files import write_json
 from fedshift.storage.workspace import Workspace
 from tests.archive.conftest import later, of_earlier_version, with_summary

@@ -71,10 +71,7 @@ def _exact(records: pd.DataFrame) -> pd.DataFrame:
 
 
 def _points(ours: pd.DataFrame, theirs: pd.DataFrame) -> float:
-    """The largest distance of mean accuracies of the last round, by stage, model and split, in percent.
-
-    NaN if no such accuracy was measured by both runs.
-    """
+    """The largest distance of mean accuracies of the last round, in percent; NaN if others were tested."""
     means = [
         records[(records["round"] == records["round"].max()) & (records["metric"] == "accuracy")]
         .groupby(["stage", "model", "split"])["value"]

@@ -3,6 +3,9 @@
 The ZIP is uncompressed, as its Parquet files are compressed, and has no times, so that the same run gives the
 same bytes everywhere. Its first member lists the others, with their hashes. Its name ends with the hash of
 the whole file. A file is never changed, so two contributors never change the same one.
+
+`read` checks names and hashes; `check` the location, the tables' schema, declared versions and specification.
+The specification and versions must give the run id in the file's name.
 """
 
 import io
@@ -14,15 +17,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pydantic import Field
 
 from fedshift.archive.machine import MachineClass
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import canonical_json, sha256
 from fedshift.common.parquet import read_parquet
-from fedshift.spec.block import Closed, closed
+from fedshift.experiments.task import place
+from fedshift.federation import records
+from fedshift.spec import Closed, closed, parse
 from fedshift.storage.rundir import RunDirectory, Summary
+from fedshift.storage.workspace import Workspace
 
 FORMAT = 1
 INDEX = "archive.json"
@@ -34,6 +42,12 @@ SUMMARY, METRICS, STATISTICS, DIAGNOSTICS = PLAIN
 # Errors of zipfile for damaged bytes; RuntimeError if a flag marks a member as encrypted.
 DAMAGED = (zipfile.BadZipFile, RuntimeError, ValueError, EOFError, OSError, struct.error)
 EVALUATED = re.compile(rf"{RUN.evaluated.name}/[^/]+-[0-9a-f]{{16}}\.parquet")
+SCHEMAS = {METRICS: records.SCHEMA, STATISTICS: records.STATISTICS, DIAGNOSTICS: records.DIAGNOSTICS}
+SUMMARY_KEYS = {
+    "digest", "spec", "dataset", "method", "target", "seed", "clients", "classes", "evaluates",
+    "stage", "hashes", "weights", "best_round", "costs", "policy", "environment",
+}  # fmt: skip
+ANEW = "Remove the file (git keeps it), train the run and archive it again."
 
 
 class Index(Closed):
@@ -191,3 +205,73 @@ def _index(path: Path, data: bytes) -> Index:
 
 def _refused(path: Path, what: str, where: str = "") -> FedshiftError:
     return FedshiftError(where or path, what, OTHER.format(path))
+
+
+def check(workspace: Workspace, archived: Archived, whole: bool = True) -> None:
+    """Raise FedshiftError, with the location, for a file that tables must not use.
+
+    `whole`: read every value of its tables, otherwise the columns only.
+    """
+    try:
+        lacking = SUMMARY_KEYS - {*(summary := archived.summary)}
+    except (ValueError, TypeError) as error:
+        raise _invalid(archived, SUMMARY, f"is not a summary of a run: {error}") from None
+    if lacking:
+        raise _invalid(archived, SUMMARY, f"'{min(lacking)}' is missing")
+    parquet = (name for name in archived.content if name.endswith(".parquet"))
+    schemas = {name: _schema(archived, name, whole) for name in parquet}
+    index = archived.index
+    spec = parse(summary["spec"], f"{archived.path}: {SUMMARY}: spec")
+    if summary["digest"] != archived.digest:
+        what = f"run id is {summary['digest']}, not {archived.digest} as in the file's name"
+        raise _invalid(archived, SUMMARY, what)
+    if spec.id_under(index.versions) != archived.digest:
+        raise _invalid(archived, SUMMARY, "its specification and versions do not make the digest in its name")
+    name = f"{spec.place}/{archived.run}"
+    if index.run != name or archived.path.parent != workspace.archived(name):
+        raise _invalid(archived, INDEX, f"belongs into {workspace.archived(name)}")
+    versions = spec.versions
+    for name in sorted({*versions, *index.versions}):
+        if versions.get(name) != (declared := index.versions.get(name)):
+            what = f"version of {name} is {declared}, and the code declares {versions.get(name)}"
+            raise _invalid(archived, f"{INDEX}: versions", what)
+    if index.finished != (last := finished(summary, archived.content[METRICS])):  # chooses the newest
+        raise _invalid(archived, INDEX, f"finished is {index.finished}, and the run was at {last}")
+    for name, schema in schemas.items():
+        if name not in SCHEMAS:
+            _evaluated(archived, name, schema)
+
+
+def _schema(archived: Archived, name: str, whole: bool) -> pa.Schema:
+    """The columns of the Parquet file of that name, if they are those that a run records."""
+    data = archived.content[name]
+    try:
+        schema = read_parquet(data).schema if whole else pq.read_schema(pa.BufferReader(data))
+    except (pa.ArrowException, OSError) as error:
+        raise _invalid(archived, name, f"is no Parquet file: {error}") from None
+    wanted = SCHEMAS.get(name)
+    if wanted is not None and not schema.equals(wanted):
+        types = {field.name: field.type for field in schema}
+        for field in wanted:
+            if types.get(field.name) != field.type:
+                what = f"column '{field.name}' is {types.get(field.name, 'not there')}, not {field.type}"
+                raise _invalid(archived, name, what)
+        raise _invalid(archived, name, f"has columns that no run records: {', '.join(types)}")
+    return schema
+
+
+def _evaluated(archived: Archived, name: str, schema: pa.Schema) -> None:
+    """Check that a result of an evaluation is of this run's weights, under the name given by its stamp."""
+    run = RunDirectory(Path(archived.run))
+    try:
+        stamp = json.loads(schema.metadata[b"made"])
+        member = place(run, stamp).relative_to(run.path).as_posix()
+    except (KeyError, TypeError, ValueError) as error:
+        raise _invalid(archived, name, f"has no stamp of an evaluation: {error!r}") from None
+    hashes = archived.summary["hashes"].values()
+    if member != name or stamp["run"] != archived.digest or stamp["weights"] not in hashes:
+        raise _invalid(archived, name, "is of another run, of other weights, or misnamed")
+
+
+def _invalid(archived: Archived, member: str, what: str) -> FedshiftError:
+    return FedshiftError(f"{archived.path}: {member}", what, ANEW)

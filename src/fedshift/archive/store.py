@@ -15,8 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from fedshift.archive.check import check
-from fedshift.archive.file import METRICS, STATISTICS, SUMMARY, Archived, create, finished, read
+from fedshift.archive.file import METRICS, STATISTICS, SUMMARY, Archived, check, create, finished, read
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import built_once, write_bytes
 from fedshift.common.parquet import read_parquet
@@ -214,11 +213,10 @@ def listed(archived: Iterable[Archived]) -> list[tuple[str, ...]]:
 
 
 def _hours(one: Archived) -> float:
-    """The hours from the summary; for earlier versions, from the records of rounds.
-
-    Before checkpoints had `seconds`, those of the summary were of the last process only.
-    """
-    records = read_parquet(one.content[METRICS], filters=pc.field("metric") == "seconds")
-    of_rounds = pc.sum(records["value"]).as_py() or 0
-    hours = float(one.summary["costs"]["seconds"] if "finished" in one.summary else of_rounds) / 3600
-    return hours * one.machine.threads if one.machine.device == "cpu" else hours
+    """The hours from the summary; from the records of rounds if that has only those of the last process."""
+    if "finished" in one.summary:
+        seconds = one.summary["costs"]["seconds"]
+    else:  # of an earlier version
+        records = read_parquet(one.content[METRICS], filters=pc.field("metric") == "seconds")
+        seconds = pc.sum(records["value"]).as_py() or 0
+    return seconds / 3600 * (one.machine.threads if one.machine.device == "cpu" else 1)

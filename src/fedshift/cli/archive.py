@@ -7,9 +7,8 @@ import click
 
 from fedshift.analysis.collect import planned
 from fedshift.archive import store
-from fedshift.archive.check import check
 from fedshift.archive.compare import compare
-from fedshift.archive.file import read
+from fedshift.archive.file import check, read
 from fedshift.cli._options import complete, experiments
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.load import load
