@@ -30,7 +30,7 @@ def test_runs_shared_by_experiments_are_planned_once(workspace: Workspace) -> No
     assert len(runs) == 12 + 1  # two's seed 2 on plain is in one already
     assert [sum(cell.experiment == name for cell in cells) for name in ("one", "paper/two")] == [12, 2]
     assert {cell.digest for cell in cells} == {run.digest for run in runs}
-    assert len(planfile.runs(path, experiments=("paper/two",))) == 2
+    assert len(planfile.runs(path, experiment="paper/two")) == 2
     assert planfile.load(path).images == [planfile.Images(runs[0].prepared, "digits", "original", 32)]
 
 

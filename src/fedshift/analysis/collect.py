@@ -77,7 +77,7 @@ def planned(workspace: Workspace, experiment: Experiment, plan: Path | None) -> 
                 Use(cell.label, cell.axes, run, directory, spec.model_dump_json(), spec.method_code, task)
             )
         return found
-    runs = {run.digest: run for run in planfile.runs(plan, experiments=(experiment.name,))}
+    runs = {run.digest: run for run in planfile.runs(plan, experiment=experiment.name)}
     if not (uses := planfile.cells(plan, experiment.name)):
         cure = f"Run `fedshift plan {experiment.name}` and name that plan."
         raise FedshiftError(plan, f"this plan has no experiment '{experiment.name}'", cure)

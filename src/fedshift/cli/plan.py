@@ -117,7 +117,7 @@ def _show(workspace: Workspace, path: Path, request: Request, as_json: bool) -> 
     left = {digest for digest, run in directories.items() if run.outcome() is not State.FINISHED}
     lost = {digest for digest in left if directories[digest].failed_for_good}
     left -= lost
-    shown = [(name, planfile.runs(path, experiments=(name,))) for name in request.experiments]
+    shown = [(name, planfile.runs(path, experiment=name)) for name in request.experiments]
     if len(shown) > 1:
         shown.append(("all, each run once", every))
     facts: list[dict[str, Any]] = []

@@ -60,7 +60,7 @@ def _row(workspace: Workspace, path: Path, name: str) -> dict[str, Any]:
     """An experiment: the number of runs in each state, and every run."""
     fields = ("digest", "directory", "dataset", "method", "target", "seed")
     runs = []
-    for run in planfile.runs(path, experiments=(name,)):
+    for run in planfile.runs(path, experiment=name):
         state, why = describe(workspace, run)
         runs.append({**{key: getattr(run, key) for key in fields}, "state": str(state), "why": why})
     counts = Counter(run["state"] for run in runs)

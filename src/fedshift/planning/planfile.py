@@ -165,15 +165,13 @@ def request(workspace: Workspace, path: Path) -> Request:
     return Request.of(load(path).request, workspace.root, str(path))
 
 
-def runs(path: Path, pack: str | None = None, experiments: tuple[str, ...] = ()) -> list[Run]:
-    """The runs of a plan in pack order: all, those of one pack, or those that any of the experiments uses."""
-    plan = load(path)
-    used_by = {cell.digest for cell in plan.cells if cell.experiment in experiments}
-    return [
-        run
-        for run in plan.runs
-        if (pack is None or run.pack == pack) and (not experiments or run.digest in used_by)
-    ]
+def runs(path: Path, pack: str | None = None, experiment: str | None = None) -> list[Run]:
+    """The runs of a plan in pack order: all, those of one pack, or those that an experiment uses."""
+    found = [run for run in load(path).runs if pack in (None, run.pack)]
+    if experiment is None:
+        return found
+    used_by = {cell.digest for cell in cells(path, experiment)}
+    return [run for run in found if run.digest in used_by]
 
 
 def cells(path: Path, experiment: str | None = None) -> list[Cell]:
