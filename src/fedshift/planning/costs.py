@@ -13,9 +13,7 @@ MEASURED_ON. Passes of images through the network cost in proportion to it. The 
 and weights, whose share falls with the cube root of the MACs (docs/fdse.md).
 """
 
-import csv
 import functools
-import io
 import math
 from pathlib import Path
 from typing import NamedTuple
@@ -23,7 +21,7 @@ from typing import NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 
 from fedshift.common.errors import FedshiftError, unknown
-from fedshift.common.files import read_text
+from fedshift.common.files import read_rows
 from fedshift.common.registry import get
 from fedshift.common.tensors import shapes_only
 from fedshift.data.verify import manifest
@@ -203,7 +201,7 @@ def factors(workspace: Workspace) -> dict[str, Factor]:
 
 def _rows(path: Path, kind: type[Block]) -> list[Block]:
     """The rows of a CSV file, if there is one. Raises FedshiftError, with the line, for an invalid one."""
-    rows = csv.DictReader(io.StringIO(read_text(path))) if path.is_file() else ()
+    rows = read_rows(path) if path.is_file() else []
     given = ({name: text for name, text in row.items() if text} for row in rows)
     return [closed(kind, row, f"{path}, line {number}") for number, row in enumerate(given, 2)]
 

@@ -47,10 +47,7 @@ def needed_weights(workspace: Workspace, spec: RunSpec) -> list[WeightsFile]:
 
 
 def _lacks(workspace: Workspace, spec: RunSpec) -> Iterator[Lack]:
-    """Missing weights, then missing official lists that define the run's data set or its partition.
-
-    Whether the lists name every image is checked by `partition`.
-    """
+    """Missing weights, then missing official lists; `partition` checks that these name every image."""
     for file in needed_weights(workspace, spec):
         if not file.path.is_file():
             yield Lack("weights", f"{file.name} in {file.path.parent}", file.cure)
