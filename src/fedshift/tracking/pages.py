@@ -77,13 +77,12 @@ class Followed:
     def params(self, spec: dict[str, Any]) -> dict[str, str]:
         """Labels, axes, and the run's `spec` (spec.json of its directory) without the keys of axes."""
         labelled = {"seed", "data.target", "data.dataset", "method.name"}
-        values = {key: str(value) for key, value in dotted(spec) if key not in labelled}
         named = {
-            **{key: value for key, value in values.items() if key.rpartition(".")[2] not in self.axes},
-            **self.axes,
-            **self.labels,
+            key: str(value)
+            for key, value in dotted(spec)
+            if key not in labelled and key.rpartition(".")[2] not in self.axes
         }
-        return {plain(key): value for key, value in named.items()}
+        return {plain(key): value for key, value in {**named, **self.axes, **self.labels}.items()}
 
 
 def followed(runs: Iterable[Run], cells: Iterable[Cell]) -> list[Followed]:
@@ -145,15 +144,12 @@ def note(workspace: Workspace, experiment: str, views: dict[str, str], tables: s
     """
     links = "Methods on " + ", ".join(f"[{target}]({link})" for target, link in views.items())
     links += f" · [tables]({tables})" if tables else ""
-    again = f"To make its tables: `fedshift run {experiment}`"
-    return "\n\n".join([links, f"**{load(workspace, experiment).title}**", again])
+    title = load(workspace, experiment).title
+    return f"{links}\n\n**{title}**\n\nTo make its tables: `fedshift run {experiment}`"
 
 
 def _view(target: str, variants: list[str]) -> dict[str, Any]:
-    """View of methods on one held-out domain: means over seeds, none hidden, the best first.
-
-    Accuracies are columns; the seeds of a variant are folded.
-    """
+    """View of methods on one held-out domain: means over seeds, which are folded; the best first."""
     mark = '"' if "'" in target else "'"
     where = ["id"] if target == "none" else ["ood", "id"]
     return {

@@ -139,15 +139,11 @@ class Follower:
             if there:
                 info, data = there[0].info, there[0].data
                 rounds, failed = int(data.tags.get("rounds", -1)), "failure" in data.tags
-                self.sent[followed.run.digest] = Sent(
-                    info.run_id, info.status, rounds, {*data.params}, failed
-                )
+                sent = Sent(info.run_id, info.status, rounds, {*data.params}, failed)
+                self.sent[followed.run.digest] = sent
 
     def _publish(self, client: MlflowClient, followed: Followed) -> int:
-        """Send new records of a run; returns the number of rounds that this added.
-
-        The run and its page are created if the store does not have them.
-        """
+        """Send new records of a run, which is created if missing; returns the number of added rounds."""
         directory = self.workspace.run_at(followed.run.directory)
         if not directory.path.is_dir():
             return 0
@@ -173,8 +169,7 @@ class Follower:
         return max(0, sent.rounds) - max(0, before)
 
     def _code(self, followed: Followed) -> str:
-        """The fingerprint of the method that trained a run, or will train it; for earlier versions, of all
-        code.
+        """The fingerprint of the method that trained a run, or will; of all code in earlier versions.
 
         A run that was trained again by another method file is another run in the store.
         """
@@ -185,9 +180,7 @@ class Follower:
         self, client: MlflowClient, followed: Followed, sent: Sent, status: str, outcome: dict[str, Any],
         records: pa.Table | None,
     ) -> None:  # fmt: skip
-        """Continue the run in the store: parameters, points, tags; at its end inputs, files, and finally
-        its status.
-        """
+        """Continue the run in the store: parameters, points, tags; at its end inputs, files and status."""
         directory, whole = self.workspace.run_at(followed.run.directory), status == "FINISHED"
         spec = json.loads(directory.spec.read_text() if directory.spec.is_file() else followed.run.spec)
         params = {key: value for key, value in followed.params(spec).items() if key not in sent.params}
@@ -254,9 +247,7 @@ def _inputs(followed: Followed, summary: dict[str, Any]) -> list[DatasetInput]:
 
 
 def _state(run: RunDirectory) -> tuple[str, dict[str, Any]]:
-    """MLflow's status of a run, with its summary or failure. The lock is read only if an attempt has
-    failed.
-    """
+    """MLflow's status of a run, with its summary or failure. Reads the lock only if an attempt failed."""
     if (summary := run.summary()) is not None:
         return "FINISHED", summary
     if (failure := run.failure()) is not None and run.state() is State.FAILED:
@@ -265,11 +256,7 @@ def _state(run: RunDirectory) -> tuple[str, dict[str, Any]]:
 
 
 def _read(run: RunDirectory, kind: str, after: int, *, whole: bool) -> pa.Table | None:
-    """Records ("metrics") or statistics of a run.
-
-    For a finished run these are all of them, for a running one those of segments that end after round
-    `after`.
-    """
+    """Records ("metrics") or statistics of a run: all, or those of segments that end after round `after`."""
     columns = COLUMNS if kind == "metrics" else None
     if whole and kind == "metrics":
         return timed_records(run, columns)
