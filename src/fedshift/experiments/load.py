@@ -27,22 +27,19 @@ def load(workspace: Workspace, name: str) -> Experiment:
 
     Raises FedshiftError that names the file, the key and the nearest valid name.
     """
-    if has(workspace.experiments, name):
-        check_name(workspace.experiments, name)
-    base = name.removesuffix(TUNING)
-    if base != name and has(workspace.experiments, base):
-        return stage(workspace, load(workspace, base))
-    if not has(workspace.experiments, name):
+    folder, base = workspace.experiments, name.removesuffix(TUNING)
+    if not has(folder, name):
+        if base != name and has(folder, base):
+            return stage(workspace, load(workspace, base))
         if inside := [other for other in available(workspace) if other.startswith(f"{name}/")]:
             what = "is a folder of experiments, not an experiment"
-            raise FedshiftError(workspace.experiments / name, what, f"Name one: {', '.join(inside)}.")
+            raise FedshiftError(folder / name, what, f"Name one: {', '.join(inside)}.")
         raise unknown_experiment(workspace, name)
-    path = workspace.experiments / f"{name}.yaml"
-    declared, where = read(path), path.relative_to(workspace.root).as_posix()
+    check_name(folder, name)
+    declared, where = read(folder / f"{name}.yaml"), f"experiments/{name}.yaml"
     if "name" in declared:
-        raise FedshiftError(
-            where, "'name' is not a key of the file", "Rename the file: its path is its name."
-        )
+        cure = "Rename the file: its path is its name."
+        raise FedshiftError(where, "'name' is not a key of the file", cure)
     return closed(Experiment, {**declared, "name": name}, where)
 
 
