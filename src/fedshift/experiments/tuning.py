@@ -17,7 +17,7 @@ from pydantic import Field
 from fedshift.common.errors import FedshiftError, check_known
 from fedshift.common.files import canonical_json, dotted
 from fedshift.common.yaml_file import read
-from fedshift.experiments.axes import STANDARD, entry, method_of
+from fedshift.experiments.axes import entry, method_of
 from fedshift.experiments.protocols import Partial, Protocol, Space, merge, nested, protocol, searched
 from fedshift.experiments.schema import AxisValues, Experiment, Tune
 from fedshift.spec import Closed, closed
@@ -48,14 +48,13 @@ def trials(workspace: Workspace, experiment: Experiment) -> list[Trial]:
     impossible search.
     """
     known = protocol(workspace, experiment.protocol)
-    tune, where = _checked(experiment, known), _where(experiment)
+    tune, where = _checked(experiment, known), f"{experiment.file}: tune"
     found = []
     for row in experiment.methods:
         if row not in tune.like:  # or it takes another row's choice
             method = method_of(row, entry(experiment, row)[1], merge(known.spec, experiment.spec))
             spaces = _free(experiment, row, searched(workspace, experiment.protocol, method))
-            tried = points(spaces, tune.budget, f"{where}: {row}")
-            found += [Trial(row, point) for point in tried]
+            found += [Trial(row, point) for point in points(spaces, tune.budget, f"{where}: {row}")]
     return found
 
 
@@ -107,17 +106,15 @@ def check_places(
         at, owner = place(experiment, point), tuned(experiment).like.get(row, row)
         if (owner, canonical_json(at)) not in known:
             what = f"leaves no run to tune '{owner}' at {at}"
-            raise FedshiftError(f"{_where(experiment)}.axes", what, "Add a value of it that these runs have.")
+            raise FedshiftError(
+                f"{experiment.file}: tune.axes", what, "Add a value of it that these runs have."
+            )
 
 
 def unequal(found: Iterable[Trial]) -> dict[str, int]:
     """Row -> its number of points, if rows have different numbers; else empty."""
     counts = Counter(trial.row for trial in found)
     return counts if len({*counts.values()}) > 1 else {}
-
-
-def _where(experiment: Experiment) -> str:
-    return f"{experiment.file}: tune"
 
 
 def tuned(experiment: Experiment) -> Tune:
@@ -128,14 +125,9 @@ def tuned(experiment: Experiment) -> Tune:
 
 
 def _checked(experiment: Experiment, known: Protocol) -> Tune:
-    """`tuned`. Raises FedshiftError for names that do not exist, too, for an axis without values and for a
-    seed of the search that is one of the final runs.
-    """
-    tune, where = tuned(experiment), _where(experiment)
-    if known.select in ("oracle", "held_out"):
-        what = f"protocol {experiment.protocol} selects by '{known.select}', and a search by validation only"
-        raise FedshiftError(where, what, "Name another protocol, or do not tune.")
-    final = experiment.axes.get(STANDARD[SEED])
+    """`tuned`, with all of its values checked."""
+    tune, where = tuned(experiment), f"{experiment.file}: tune"
+    final = experiment.axes.get(SEED)
     if final is None:
         seeds = [merge(known.spec, experiment.spec).get(SEED, 0)]
     else:
@@ -245,7 +237,7 @@ class Choice(Closed):
             if chosen.row == row and all(point.get(axis) == value for axis, value in chosen.where.items()):
                 return nested(chosen.values)
         what = f"nothing was chosen for '{row}' at {point}"
-        raise FedshiftError(_where(experiment), what, _again(experiment.name))
+        raise FedshiftError(f"{experiment.file}: tune", what, _again(experiment.name))
 
 
 def read_choice(workspace: Workspace, name: str) -> Choice:
