@@ -34,8 +34,6 @@ from fedshift.spec import RunSpec, parse
 from fedshift.spec.resolve import check_weights, resolve
 from fedshift.storage.workspace import Workspace
 
-Wanted = Callable[[RunSpec], bool]
-
 
 @dataclass(frozen=True)
 class Cell:
@@ -126,7 +124,7 @@ def cells_of(
     workspace: Workspace,
     experiment: Experiment,
     choice: Choice | None,
-    wanted: Wanted = lambda spec: True,
+    wanted: Callable[[RunSpec], bool] = lambda spec: True,
     *,
     built: bool = True,
 ) -> Iterator[Cell]:
@@ -182,15 +180,14 @@ def _points_of(
     values = {name: (axis.key, _values(name, experiment, known)) for name, axis in experiment.axes.items()}
     varied = axes(values, where)
     every_target = any(axis.key == HELD_OUT and axis.values == "all" for axis in experiment.axes.values())
-    check_axes(experiment, varied, where)
+    check_axes(experiment, varied)
     common = merge(known.spec, experiment.spec)
     points = [
         (label, columns, overrides, *_subject(common, experiment, label, overrides))
         for label in experiment.methods
         for columns, overrides in _points(varied, experiment.only.get(label, {}))
     ]
-    rows = {(label, method) for label, *_, method in points}
-    check_rows(experiment, varied, rows, where)
+    check_rows(experiment, varied, sorted({(label, method) for label, *_, method in points}))
     for point in points:
         label, _, overrides, dataset, _ = point
         if not every_target or overrides[HELD_OUT] in _domains(dataset, f"{where}: {label}"):

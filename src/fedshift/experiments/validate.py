@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedshift.common.errors import FedshiftError, check_known, unknown
+from fedshift.common.errors import FedshiftError, check_known, nearest
 from fedshift.common.files import dotted, read_rows
 from fedshift.common.registry import get, names
 from fedshift.experiments.axes import Axis, entry
@@ -26,13 +26,13 @@ WHOSE = "A row whose name is not a method requires one: {}: {{method: {{name: fe
 HOLDS_OUT = {"oracle": 1, "held_out": 2}  # the held-out domains that a rule needs to choose a round by
 
 
-def check_axes(experiment: Experiment, axes: list[Axis], where: str) -> None:
+def check_axes(experiment: Experiment, axes: list[Axis]) -> None:
     """Check `only` and the axes.
 
     `only` must name existing methods, axes, and values of these. A setting that an axis varies must not be
     set in `spec`, where it would have no effect.
     """
-    values = {axis.name: axis.values for axis in axes}
+    where, values = experiment.file, {axis.name: axis.values for axis in axes}
     for label, fewer in experiment.only.items():
         check_known(f"{where}: only", "method of this experiment", label, experiment.methods)
         for axis, wanted in fewer.items():
@@ -42,34 +42,34 @@ def check_axes(experiment: Experiment, axes: list[Axis], where: str) -> None:
                 raise FedshiftError(place, "has no value", "List values of the axis.")
             for value in wanted:
                 check_known(place, "value of this axis", value, values[axis])
-    known = dict(dotted(experiment.spec))
-    for key, name in ((axis.key, axis.name) for axis in axes):
-        if any(f"{other}.".startswith(f"{key}.") for other in known):
-            what = f"is set for all runs, and the axis '{name}' varies it"
-            raise FedshiftError(f"{where}: spec.{key}", what, "Leave one of the two out.")
+    known = [key for key, _ in dotted(experiment.spec)]
+    for axis in axes:
+        if any(f"{key}.".startswith(f"{axis.key}.") for key in known):
+            what = f"is set for all runs, and the axis '{axis.name}' varies it"
+            raise FedshiftError(f"{where}: spec.{axis.key}", what, "Leave one of the two out.")
 
 
-def check_rows(experiment: Experiment, axes: list[Axis], rows: set[tuple[str, str]], where: str) -> None:
+def check_rows(experiment: Experiment, axes: list[Axis], rows: list[tuple[str, str]]) -> None:
     """Check that each row (label, method) has an existing method, whose parameters are below `method.params`.
 
     An axis of a parameter must fit every row's method. A parameter that no method has is probably misspelled;
     `resolve` reports it.
     """
-    for label, method in sorted(rows):
+    where = experiment.file
+    for label, method in rows:
         if method not in names("methods"):
-            error = unknown(f"{where}: {label}: method.name", "method", method, names("methods"), "methods")
-            if label == method:
-                error = FedshiftError(error.where, error.what, f"{error.cure} {WHOSE.format(label)}")
-            raise error
+            cure = nearest(method, names("methods"), "methods")
+            cure += f" {WHOSE.format(label)}" if label == method else ""
+            raise FedshiftError(f"{where}: {label}: method.name", f"unknown method '{method}'", cure)
         for key in entry(experiment, label)[1].keys() - RunSpec.model_fields.keys():
             if key in _parameters(method):
                 cure = f"Did you mean 'method.params.{key}'?"
                 raise FedshiftError(f"{where}: {label}", f"unknown key '{key}'", cure)
     for axis in axes:
         block, _, name = axis.key.partition(".params.")
-        lacks = {row: name not in _parameters(row[1]) for row in sorted(rows)}
-        if block == "method" and any(lacks.values()) and not all(lacks.values()):
-            label, method = next(row for row in lacks if lacks[row])
+        without = [row for row in rows if name not in _parameters(row[1])]
+        if block == "method" and 0 < len(without) < len(rows):
+            label, method = without[0]
             what = f"the method of '{label}', {method}, has no parameter '{name}'"
             cure = "Leave the axis out, and write a row below `methods` for each of its values."
             raise FedshiftError(f"{where}: axes.{axis.name}", what, cure)
@@ -99,7 +99,7 @@ def check(workspace: Workspace, experiment: Experiment, uses: list[Use]) -> None
         for one in table.printed if printed else ():
             of = experiment.paper
             check_known(f"{where}: tables.{name}.printed", f"table of {of}", one, sorted(printed[of]))
-    _published(keys, experiment, uses, where)
+    _published(keys, experiment, uses, [*values], where)
     for name, hypothesis in experiment.hypotheses.items():
         place = f"{where}: hypotheses.{name}.metric"
         metric, how = quantity(hypothesis.metric, place)
@@ -171,12 +171,10 @@ def _printed(path: Path) -> tuple[frozenset[str], dict[str, set[str]]]:
     return frozenset(row["run_key"] for row in rows if not row["same_as"]), tables
 
 
-def _published(printed: frozenset[str], experiment: Experiment, uses: list[Use], where: str) -> None:
-    """Check the templates of published numbers: their rows, their fields, and that each has a number.
-
-    A run without a published number is allowed, as long as another run of the template has one.
-    """
-    axes = list(dict.fromkeys(axis for _, point, _ in uses for axis in point))
+def _published(
+    printed: frozenset[str], experiment: Experiment, uses: list[Use], axes: list[str], where: str
+) -> None:
+    """Check the templates of published numbers: their rows, their fields, and that one run has a number."""
     for row in experiment.published:
         place = f"{where}: published.{row}"
         if row != "*":
