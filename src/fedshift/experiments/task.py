@@ -66,9 +66,8 @@ def place(run: RunDirectory, stamp: dict[str, Any]) -> Path:
     return run.evaluated / f"{stamp['task']['evaluation']}-{key}.parquet"
 
 
-def one_domain(spec: RunSpec, where: object) -> str:
-    """The held-out domain of a run. Raises FedshiftError if there is none, or two."""
+def one_domain(spec: RunSpec, where: object) -> None:
+    """Raise FedshiftError if a run holds out no domain, or two."""
     if not isinstance(spec.data.target, str):
         what = "holds out two domains" if spec.data.target else "holds out no domain to adapt to"
         raise FedshiftError(where, what, "Choose a run with one target.")
-    return spec.data.target

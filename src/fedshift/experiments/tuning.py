@@ -106,9 +106,8 @@ def check_places(
         at, owner = place(experiment, point), tuned(experiment).like.get(row, row)
         if (owner, canonical_json(at)) not in known:
             what = f"leaves no run to tune '{owner}' at {at}"
-            raise FedshiftError(
-                f"{experiment.file}: tune.axes", what, "Add a value of it that these runs have."
-            )
+            cure = "Add a value of it that these runs have."
+            raise FedshiftError(f"{experiment.file}: tune.axes", what, cure)
 
 
 def unequal(found: Iterable[Trial]) -> dict[str, int]:
