@@ -53,6 +53,18 @@ def test_a_set_and_an_experiment_side_by_side() -> None:
     assert request == Request(("a", "b"))  # what a set is called is no part of a plan
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("text", ["title: x\ntune: {budget: 2}\n", "tune: {budget: 2}\n"])
+def test_a_folder_leaves_out_a_tuned_experiment_without_a_choice(
+    text: str, encoding: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "experiments" / "mine"
+    folder.mkdir(parents=True)
+    (folder / "tuned.yaml").write_text(text, encoding=encoding)
+    (folder / "plain.yaml").write_text("title: y\n")
+    assert Request.of({"experiments": ["mine"]}, tmp_path).experiments == ("mine/plain",)
+
+
 def test_a_set_with_the_name_of_an_experiment() -> None:
     with pytest.raises(FedshiftError, match="the set 'demo' has the name of an experiment"):
         Request.of({"experiments": ["demo"], "sets": {"demo": ["hfedf/table2"]}}, ROOT)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fedshift.common.errors import FedshiftError, nearest
+from fedshift.common.files import read_text
 from fedshift.storage.workspace import Workspace
 
 
@@ -137,7 +138,7 @@ def _experiments(root: Path, name: str) -> list[str]:
     names = [path.relative_to(folder).with_suffix("").as_posix() for path in inside if path.is_file()]
 
     def is_chosen(found: str) -> bool:
-        text = (folder / f"{found}.yaml").read_text(encoding="utf-8", errors="replace")
-        return "\ntune:" not in text or Workspace(root).tuned(found).is_file()
+        text = read_text(folder / f"{found}.yaml")
+        return "\ntune:" not in f"\n{text}" or Workspace(root).tuned(found).is_file()
 
     return [*filter(is_chosen, names)] or [name]
