@@ -35,13 +35,13 @@ def check_axes(experiment: Experiment, axes: list[Axis]) -> None:
     where, values = experiment.file, {axis.name: axis.values for axis in axes}
     for label, fewer in experiment.only.items():
         check_known(f"{where}: only", "method of this experiment", label, experiment.methods)
-        for axis, wanted in fewer.items():
-            check_known(f"{where}: only.{label}", "axis", axis, values)
-            place = f"{where}: only.{label}.{axis}"
+        for name, wanted in fewer.items():
+            check_known(f"{where}: only.{label}", "axis", name, values)
+            place = f"{where}: only.{label}.{name}"
             if not wanted:
                 raise FedshiftError(place, "has no value", "List values of the axis.")
             for value in wanted:
-                check_known(place, "value of this axis", value, values[axis])
+                check_known(place, "value of this axis", value, values[name])
     known = [key for key, _ in dotted(experiment.spec)]
     for axis in axes:
         if any(f"{key}.".startswith(f"{axis.key}.") for key in known):

@@ -90,7 +90,7 @@ def followed(runs: Iterable[Run], cells: Iterable[Cell]) -> list[Followed]:
     uses: dict[str, list[Cell]] = defaultdict(list)
     for cell in cells:
         uses[cell.digest].append(cell)
-    named = []
+    named, numbers = [], defaultdict[str, dict[str, int]](dict)  # numbers: of variants, by page
     for run in runs:
         if run.digest in uses:
             first = uses[run.digest][0]
@@ -98,11 +98,10 @@ def followed(runs: Iterable[Run], cells: Iterable[Cell]) -> list[Followed]:
             axes = {key: value for key, value in every.items() if key not in ("target", "seed")}
             variant = ", ".join([first.label, *(f"{key}={value}" for key, value in axes.items())])
             experiments = dict.fromkeys(cell.experiment for cell in uses[run.digest])
-            named.append(Followed(run, tuple(experiments), variant, axes))
-    numbers: dict[str, dict[str, int]] = defaultdict(dict)  # of variants, by page
-    for one in named:
-        numbers[one.page].setdefault(one.variant, len(numbers[one.page]))
-    return [replace(one, colour=f"#{COLOURS[numbers[one.page][one.variant] % 10]}") for one in named]
+            one = Followed(run, tuple(experiments), variant, axes)
+            number = numbers[one.page].setdefault(variant, len(numbers[one.page]))
+            named.append(replace(one, colour=f"#{COLOURS[number % 10]}"))
+    return named
 
 
 def described(
