@@ -142,9 +142,7 @@ class ImageTree(Dataset):
         return [*(f"no images in {name}" for name in lacking), *absent]
 
     def _look(self, raw: Path) -> tuple[dict[str, Path], list[str]]:
-        """Images, `domain/class/[split/]file` -> path; and a line for each path that does not belong to the
-        tree.
-        """
+        """Images, `domain/class/[split/]file` -> path; and a line for each path outside the layout."""
         if not raw.is_dir():
             raise missing_tree(self, raw, raw.name)
         domains, classes = self.domains_and_classes(raw)

@@ -85,9 +85,7 @@ def entries(raw: Path) -> list[Path]:
 
 
 def as_listed(workspace: Workspace, name: str, release: str) -> None:
-    """Compare names and sizes of the user's own tree with its manifest. Raises FedshiftError if they
-    differ.
-    """
+    """Raise FedshiftError if names or sizes in the user's own tree differ from its manifest."""
     dataset: Dataset = get("datasets", name)()
     if dataset.release(release).manifest is not None:
         return

@@ -20,9 +20,7 @@ Summary = dict[str, Any]
 
 
 def rounds_trained(summary: Summary) -> int:
-    """Rounds that a finished run trained: fewer than declared if it stopped early. Old summaries do not
-    contain them.
-    """
+    """Rounds that a finished run trained: those of its spec in old summaries, fewer if it stopped early."""
     return int(summary.get("rounds", summary["spec"]["federation"]["rounds"]))
 
 
@@ -106,9 +104,7 @@ class RunDirectory:
         self.forget_failure()
 
     def tidy(self) -> None:
-        """Remove the checkpoint and failure that a killed process left in a finished run, unless a process
-        writes to it.
-        """
+        """Remove the checkpoint and failure that a killed process left in a finished, unlocked run."""
         if not self.writer():
             self.forget_failure()
             self.checkpoint.unlink(missing_ok=True)
