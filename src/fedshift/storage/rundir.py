@@ -101,19 +101,16 @@ class RunDirectory:
     def finish(self, summary: Summary) -> None:
         """Write the summary, which makes the run finished, and delete the record of its failure."""
         write_json(self.summary_file, summary)
-        self.forget_failure()
+        self.failure_file.unlink(missing_ok=True)
 
     def tidy(self) -> None:
         """Remove the checkpoint and failure that a killed process left in a finished, unlocked run."""
         if not self.writer():
-            self.forget_failure()
+            self.failure_file.unlink(missing_ok=True)
             self.checkpoint.unlink(missing_ok=True)
 
     def fail(self, failure: Failure) -> None:
         write_json(self.failure_file, failure)
-
-    def forget_failure(self) -> None:
-        self.failure_file.unlink(missing_ok=True)
 
     def retry(self) -> None:
         """Let a run that failed for good be trained again; its reason stays until then."""
@@ -123,13 +120,6 @@ class RunDirectory:
     def writer(self) -> Holder | None:
         """The process that trains the run now, or None."""
         return holder(self.lock)
-
-    def locked_since(self) -> float | None:
-        """When the lock was taken, in seconds since the epoch, even if its holder has ended; or None."""
-        try:
-            return self.lock.stat().st_mtime
-        except OSError:
-            return None
 
     def state(self) -> State:
         """The state of the run."""
