@@ -242,11 +242,7 @@ def _download(dataset: Dataset, raw: Path, say: Say, skip_broken: bool) -> None:
         if file.exists():
             continue
         say(f"untested address: {archive.url}\n  (stated by {archive.stated})")
-        try:
-            download(archive.url, file, archive.sha256 or "")
-        except FedshiftError as error:
-            cure = f"{error.cure} Or by hand:\n  {by_hand}"
-            raise FedshiftError(error.where, error.what, cure, retry=error.retry) from None
+        download(archive.url, file, archive.sha256 or "", f"Or by hand:\n  {by_hand}")
         if not is_archive(file):
             file.unlink()
             cure = f"Run the same command again, or by hand:\n  {by_hand}"
