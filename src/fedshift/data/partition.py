@@ -81,12 +81,6 @@ def noted(path: Path) -> dict[str, Any]:
     return read_columns(path, CURE)[1]
 
 
-def sizes(path: Path) -> pd.Series[int]:
-    """Number of training images of every client, in the order of their numbers."""
-    table = read_columns(path, CURE)[0]
-    return table.loc[table["split"] == "train", "client"].value_counts().sort_index()
-
-
 def divide(index: pd.DataFrame, spec: Division) -> pd.DataFrame:
     """The partition of `index` as a table: client -1 with split `target` (held-out domain) or `unused`.
 
