@@ -1,6 +1,6 @@
 """Verify: compare a raw tree with its manifest and with published facts; count its duplicates."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,7 +12,7 @@ from fedshift.common.registry import get
 from fedshift.data.dataset import Dataset
 from fedshift.data.lists import REFERENCE, own_lists, read_lists, read_table, write_table
 from fedshift.data.plots import plot_counts
-from fedshift.data.tree import below
+from fedshift.data.tree import below, identical
 from fedshift.storage.workspace import Workspace
 
 CHECKOUT = Path(__file__).parents[3]
@@ -234,10 +234,7 @@ def duplicates(files: Files) -> dict[str, Any]:
     `domains`: groups with files in several domains; `classes`: groups with files in several classes, whose
     labels contradict each other.
     """
-    by_content: dict[str, list[str]] = defaultdict(list)
-    for path, (_, content) in files.items():
-        by_content[content].append(path)
-    groups = sorted(sorted(paths) for paths in by_content.values() if len(paths) > 1)
+    groups = sorted(map(sorted, identical({path: content for path, (_, content) in files.items()})))
     domains, classes = (
         sum(len({path.split("/")[level] for path in paths}) > 1 for paths in groups) for level in (0, 1)
     )
