@@ -166,12 +166,11 @@ def failure_of(error: Exception) -> Failure:
     do not fit. A useless retry costs minutes, a lost run its table. Insufficient memory is not a fault of the
     machine, nor is a problem that the user must fix, such as a full disk.
     """
-    ours = isinstance(error, FedshiftError)
     of_a_file = type(error).__module__.startswith("pyarrow")  # its errors for damaged files are ValueErrors
     retry = error.retry if isinstance(error, FedshiftError) else of_a_file or not isinstance(error, FINAL)
     words = f"{type(error).__name__}: {error}"
     machine = MACHINE.search(words) is not None and not MEMORY.search(words)
-    if isinstance(error, OSError | ImportError) and not ours:
+    if isinstance(error, OSError | ImportError):
         machine = getattr(error, "errno", None) not in CURES
     return {
         "kind": type(error).__name__,
