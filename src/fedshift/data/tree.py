@@ -154,25 +154,25 @@ class ImageTree(Dataset):
         def strange(path: Path, what: str) -> None:
             problems.append(f"{what}: {path.relative_to(raw).as_posix()}")
 
-        def outside(path: Path) -> None:
-            if path.suffix.lower() in SUFFIXES and not apart.ignores(path.relative_to(raw)):
+        def misplaced(path: Path) -> None:
+            if path.is_dir():
+                strange(path, "unexpected folder")
+            elif path.suffix.lower() in SUFFIXES and not apart.ignores(path.relative_to(raw)):
                 strange(path, "image outside a class folder")
 
-        for domain in within(raw):
-            known = self._name(domain) in domains
-            if not domain.is_dir():
-                outside(domain)
-            elif not known and self._name(domain) not in ignored:
-                strange(domain, "unexpected folder")
-            for split, folder in self._inside(domain):
-                if ignored & {self._name(domain), self._name(folder)}:
+        for place in within(raw):
+            domain = self._name(place)
+            known = domain in domains
+            if not known and domain not in ignored:
+                misplaced(place)
+            for split, folder in self._inside(place):
+                label = self._name(folder)
+                if ignored & {domain, label}:
                     continue
-                named = known and self._name(folder) in classes
-                if known and not folder.is_dir():
-                    outside(folder)
-                elif known and not named:
-                    strange(folder, "unexpected folder")
-                cell = "/".join(filter(None, (self._name(domain), self._name(folder), split)))
+                named = known and label in classes
+                if known and not named:
+                    misplaced(folder)
+                cell = "/".join(filter(None, (domain, label, split)))
                 if folder.is_dir() and folders.setdefault(cell, folder) != folder:
                     what = f"{folders[cell].relative_to(raw)} and {folder.relative_to(raw)} are both {cell}"
                     raise FedshiftError(raw, what, "Keep one of the two folders.")
