@@ -1,5 +1,6 @@
 """Verify: compare a raw tree with its manifest and with published facts; count its duplicates."""
 
+import contextlib
 from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -58,16 +59,14 @@ def verify(workspace: Workspace, name: str, release: str = "original") -> Path:
 
 def verified(workspace: Workspace, name: str, release: str) -> Path:
     """The stamp of a tree, which is verified now if it or its manifest has changed since."""
-    stamp = stamp_path(workspace, name, release)
-    raw = workspace.raw(name, release)
+    stamp, raw = stamp_path(workspace, name, release), workspace.raw(name, release)
     paths = [raw, *entries(raw)] if raw.exists() else []
-    try:
+    with contextlib.suppress(FileNotFoundError):  # never made, or just removed by another process
         made = stamp.stat().st_ctime_ns
-    except FileNotFoundError:  # never made, or just removed by another process that verifies
-        return verify(workspace, name, release)
-    touched = ((path if path.exists() else path.parent).stat().st_ctime_ns for path in paths)
-    current = stamped(workspace, name, release) is not None and all(time < made for time in touched)
-    return stamp if current else verify(workspace, name, release)
+        touched = ((path if path.exists() else path.parent).stat().st_ctime_ns for path in paths)
+        if stamped(workspace, name, release) is not None and all(time < made for time in touched):
+            return stamp
+    return verify(workspace, name, release)
 
 
 def stamped(workspace: Workspace, name: str, release: str) -> dict[str, Any] | None:
