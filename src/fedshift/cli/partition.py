@@ -8,9 +8,10 @@ import click
 
 from fedshift.cli._options import plan_option, required, unchanged
 from fedshift.common.errors import FedshiftError, unknown
+from fedshift.common.parquet import read_columns
 from fedshift.common.yaml_file import read
 from fedshift.data.groups import hashed
-from fedshift.data.partition import noted, sizes
+from fedshift.data.partition import CURE
 from fedshift.planning import planfile
 from fedshift.spec import Division, RunSpec, closed, parse
 from fedshift.spec.resolve import resolve_division
@@ -54,13 +55,14 @@ def command(workspace: Workspace, names: tuple[str, ...], plan: Path | None, fil
                     workspace.run_at(run.directory).fail(failure_of(error))
             failed = True
             continue
-        if count := noted(path)["twins"]:
+        table, facts = read_columns(path, CURE)
+        if count := facts["twins"]:
             together = spec.partition.groups != "apart"
             fate = f"left out ({TOGETHER})" if together else f"kept; {TOGETHER} leaves them out"
             click.echo(
                 f"byte-identical to tested images of the held-out domain: {count} images, {fate}", err=True
             )
-        images = sizes(path)
+        images = table.loc[table["split"] == "train", "client"].value_counts()
         spread = f"{images.min():,} to {images.max():,} training images, {images.median():,.0f} the median"
         click.echo(f"{len(images):,} clients of {spread}", err=True)
         click.echo(path)

@@ -15,22 +15,25 @@ TIMEOUT = 30.0  # seconds without a byte
 RETRY = Retry(3, backoff_factor=0.5, status_forcelist=(429, 500, 502, 503, 504), retry_after_max=60)
 
 
-def download(url: str, path: Path, sha256: str = "") -> None:
+def download(url: str, path: Path, sha256: str = "", by_hand: str = "") -> None:
     """Download `url` to `path`, which appears once it is complete and its SHA-256 begins with `sha256`.
 
     Raises FedshiftError for an error of the server or the connection, another hash, or a full disk.
+
+    by_hand: another way to get the file, for the message
     """
+    again = f"Run the same command again. {by_hand}"
     with atomic_path(path) as temporary:
         try:
             _receive(url, temporary, path.name)
         except requests.HTTPError as error:
-            raise FedshiftError(url, f"the server answered {error}", "Download it by hand.") from None
+            cure = f"Download it by hand. {by_hand}"
+            raise FedshiftError(url, f"the server answered {error}", cure) from None
         except requests.RequestException as error:
-            again = "Run the same command again."
             raise FedshiftError(url, f"cannot be downloaded: {error}", again, retry=True) from None
         if not (actual := sha256_file(temporary)).startswith(sha256):
             what = f"SHA-256 is {actual}, expected {sha256}"
-            raise FedshiftError(url, what, "Run the same command again.", retry=True)
+            raise FedshiftError(url, what, again, retry=True)
 
 
 def _receive(url: str, path: Path, name: str) -> None:

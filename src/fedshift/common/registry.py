@@ -10,6 +10,7 @@ import functools
 import importlib
 import importlib.util
 import inspect
+import pkgutil
 import sys
 import traceback
 from importlib.metadata import EntryPoint, entry_points
@@ -70,9 +71,8 @@ def _plugins(kind: str) -> dict[str, EntryPoint]:
 def own(kind: str) -> tuple[str, ...]:
     """The names of a kind that come with this package, sorted."""
     folder = Path(__file__).parents[1].joinpath(*PACKAGES[kind].split(".")[1:])
-    stems = {path.stem for path in folder.glob("*.py")}
-    stems |= {path.parent.name for path in folder.glob("*/__init__.py")}
-    return tuple(sorted(stem for stem in stems - {"base", "draw", "layers"} if not stem.startswith("_")))
+    found = {info.name for info in pkgutil.iter_modules([str(folder)])} - {"base", "draw", "layers"}
+    return tuple(sorted(name for name in found if not name.startswith("_")))
 
 
 @functools.cache

@@ -49,13 +49,7 @@ def unpack(archive: Path, folder: Path) -> None:
 
 
 def _check(archive: Path, folder: Path, members: Iterable[tuple[str, int, bool]]) -> None:
-    """Raise OSError for members of an archive that must not be unpacked into the folder.
-
-    The error is raised at the first member that is not plain or leaves the folder. The same holds if the
-    content becomes larger than the free disk space, or than that of an honest archive.
-
-    members: (name, size, whether file or folder) of each
-    """
+    """Raise OSError for an archive that must not be unpacked; members: (name, size, file or folder)."""
     free = shutil.disk_usage(folder if folder.exists() else folder.parent).free
     most, total = max(SMALL, RATIO * archive.stat().st_size), 0
     for name, size, plain in members:

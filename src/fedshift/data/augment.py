@@ -159,9 +159,7 @@ def translate(images: Tensor, moved: Tensor, place: Tensor, mirror: Tensor, px: 
 
 
 def resize(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-    """Resize uint8 [B, px, px, 3] by weights [B, px, size] of rows and columns: [B, 3, size, size] in [0,
-    1].
-    """
+    """Resize uint8 [B, px, px, 3] by row and column weights [B, px, size]: [B, 3, size, size] in [0, 1]."""
     batch, px, size = rows.shape
     x = torch.bmm(images.flatten(2).float().transpose(1, 2), rows / 255).view(batch, px, 3 * size)
     return torch.bmm(x.transpose(1, 2), columns).view(batch, 3, size, size)

@@ -83,7 +83,7 @@ def fetch(
                 raise FedshiftError(f"{name} {release}", "its files are published, each with its hash", cure)
             LeftOut(tuple(ignore)).write(raw)
         if sources := [source] if isinstance(source, Path) else list(source):
-            _take(dataset, sources, raw, skip_broken)
+            _take(dataset, sources, raw, skip_broken, ", ".join(map(str, sources)))
         elif present:
             say(f"present: {raw}")
             _openable(raw)
@@ -143,26 +143,35 @@ def _skip_broken(dataset: Dataset, raw: Path) -> None:
     replace(left_out(raw), broken=broken).write(raw)
 
 
-def _take(dataset: Dataset, sources: Sequence[Path], raw: Path, skip_broken: bool) -> None:
-    """Link a tree, or unpack archives."""
+def _take(
+    dataset: Dataset, sources: Sequence[Path], raw: Path, skip_broken: bool, origin: object, cure: str = ""
+) -> None:
+    """Link a tree, or unpack archives, and check the result; `origin`, `cure`: as in `_naming`."""
     if len(sources) > 1 and any(source.is_dir() for source in sources):
         what = "--from takes one folder, or one archive and more"
         raise FedshiftError(dataset.name, what, "Give one folder.")
-    origin = ", ".join(map(str, sources))
     with _unpacked(sources, raw) if sources[0].is_file() else contextlib.nullcontext(sources[0]) as folder:
-        with _naming(origin):
+        with _naming(origin, cure):
             tree = dataset.root(folder).resolve()
         if raw.exists() and not same_files(raw.resolve(), tree):
-            cure = renamed(dataset.name, sources[0]) if dataset.open_releases else "Remove it first."
-            raise FedshiftError(raw, f"exists already and is not {origin}", cure)
+            instead = renamed(dataset.name, sources[0]) if dataset.open_releases else "Remove it first."
+            raise FedshiftError(raw, f"exists already and is not {origin}", instead)
         raw.parent.mkdir(parents=True, exist_ok=True)
         made = not raw.exists()
         if made and sources[0].is_file():
             tree.rename(raw)
         elif made:
             raw.symlink_to(tree, target_is_directory=True)
-    with _naming(origin):
-        _checked(dataset, raw, skip_broken, made)
+    with _naming(origin, cure):
+        try:
+            _openable(raw)
+            if skip_broken:
+                _skip_broken(dataset, raw)
+            dataset.index(raw)
+        except FedshiftError:
+            if made:
+                raw.unlink() if raw.is_symlink() else shutil.rmtree(raw)
+            raise
 
 
 def _files(tree: Path) -> dict[Path, Path]:
@@ -191,25 +200,12 @@ def _copy(raw: Path) -> None:
 
 
 @contextlib.contextmanager
-def _naming(place: object, cure: str | None = None) -> Iterator[None]:
-    """Name `place`, which the user knows, in errors of the block, in place of a temporary folder."""
+def _naming(origin: object, cure: str) -> Iterator[None]:
+    """Name `origin`, which the user knows, in errors of the block, in place of a temporary folder."""
     try:
         yield
     except FedshiftError as error:
-        raise FedshiftError(place, error.what, cure or error.cure, retry=error.retry) from None
-
-
-def _checked(dataset: Dataset, raw: Path, skip_broken: bool, made: bool = True) -> None:
-    """Check a tree. If it was `made` for that, remove it on errors."""
-    try:
-        _openable(raw)
-        if skip_broken:
-            _skip_broken(dataset, raw)
-        dataset.index(raw)
-    except FedshiftError:
-        if made:
-            raw.unlink() if raw.is_symlink() else shutil.rmtree(raw)
-        raise
+        raise FedshiftError(origin, error.what, cure or error.cure, retry=error.retry) from None
 
 
 def _openable(raw: Path) -> None:
@@ -242,19 +238,13 @@ def _download(dataset: Dataset, raw: Path, say: Say, skip_broken: bool) -> None:
         if file.exists():
             continue
         say(f"untested address: {archive.url}\n  (stated by {archive.stated})")
-        try:
-            download(archive.url, file, archive.sha256 or "")
-        except FedshiftError as error:
-            cure = f"{error.cure} Or by hand:\n  {by_hand}"
-            raise FedshiftError(error.where, error.what, cure, retry=error.retry) from None
+        download(archive.url, file, archive.sha256 or "", f"Or by hand:\n  {by_hand}")
         if not is_archive(file):
             file.unlink()
             cure = f"Run the same command again, or by hand:\n  {by_hand}"
             raise FedshiftError(archive.url, "sent no zip or tar archive", cure, retry=True)
     cure = f"Remove {loaded} to download it again. Or by hand:\n  {by_hand}"
-    with _unpacked(archives, raw) as folder, _naming(loaded, cure):
-        dataset.root(folder).rename(raw)
-        _checked(dataset, raw, skip_broken)
+    _take(dataset, archives, raw, skip_broken, loaded, cure)
     shutil.rmtree(loaded)
 
 

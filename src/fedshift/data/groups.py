@@ -35,9 +35,8 @@ def hashed(groups: Groups, root: Path) -> Groups:
     if not groups.file or groups.sha256:
         return groups
     if not (path := root / groups.file).is_file():
-        raise FedshiftError(
-            "partition.groups.file", f"there is no file {path}", f"Its columns: {', '.join(COLUMNS)}."
-        )
+        cure = f"Its columns: {', '.join(COLUMNS)}."
+        raise FedshiftError("partition.groups.file", f"there is no file {path}", cure)
     return groups.model_copy(update={"sha256": sha256_file(path)})
 
 
@@ -51,9 +50,8 @@ def _by_pattern(paths: list[str], pattern: str) -> list[str]:
     if without := [path for path, name in zip(paths, names, strict=True) if not name]:
         counted = "no image" if len(without) == len(paths) else f"all images but {len(without)}"
         what = f"'{pattern}' matches the name of {counted}; without a match: {without[0]}"
-        raise FedshiftError(
-            "partition.groups.pattern", what, "Change the pattern, or list the groups in a file."
-        )
+        cure = "Change the pattern, or list the groups in a file."
+        raise FedshiftError("partition.groups.pattern", what, cure)
     return [name for name in names if name]
 
 
@@ -61,14 +59,12 @@ def _by_file(paths: list[str], groups: Groups, root: Path) -> list[str]:
     """The group of each image in a CSV file with COLUMNS: paths as domain/class/file, or names of files."""
     path = root / groups.file
     if sha256_file(path) != groups.sha256:
-        raise FedshiftError(
-            path, "has changed since this run was declared", "Plan it again, or restore the file."
-        )
+        what = "has changed since this run was declared"
+        raise FedshiftError(path, what, "Plan it again, or restore the file.")
     rows = read_rows(path)
     if not rows or not {*COLUMNS} <= rows[0].keys():
-        raise FedshiftError(
-            path, "has no columns path and group", "Write a line `path,group` above the others."
-        )
+        what = "has no columns path and group"
+        raise FedshiftError(path, what, "Write a line `path,group` above the others.")
     listed = dict[str, str]()
     for row in rows:
         if (known := listed.setdefault(row["path"], row["group"])) != row["group"]:

@@ -40,9 +40,7 @@ def _read(path: Path, time: int) -> dict[str, str]:
 
 
 def read_table(path: Path, columns: dict[str, str], cure: str) -> list[tuple[Any, ...]]:
-    """Rows of a compressed CSV file with `columns` (name: dtype). Raises FedshiftError for a missing or
-    damaged file.
-    """
+    """Rows of a compressed CSV with `columns` (name: dtype). Raises FedshiftError if absent or damaged."""
     if not path.exists():
         raise FedshiftError(path, "no such list of files", cure)
     try:

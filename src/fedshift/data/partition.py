@@ -81,12 +81,6 @@ def noted(path: Path) -> dict[str, Any]:
     return read_columns(path, CURE)[1]
 
 
-def sizes(path: Path) -> pd.Series[int]:
-    """Number of training images of every client, in the order of their numbers."""
-    table = read_columns(path, CURE)[0]
-    return table.loc[table["split"] == "train", "client"].value_counts().sort_index()
-
-
 def divide(index: pd.DataFrame, spec: Division) -> pd.DataFrame:
     """The partition of `index` as a table: client -1 with split `target` (held-out domain) or `unused`.
 
@@ -116,8 +110,7 @@ def divide(index: pd.DataFrame, spec: Division) -> pd.DataFrame:
         client = np.where(group >= 0, first.to_numpy(), client)
         left_out = _twins(split, index, held_out)
         client[left_out], split[left_out] = -1, "unused"
-    held = index["domain"].where(client >= 0).groupby([client, index["domain"]])
-    parts: dict[Any, Any] = dict(held.indices)
+    parts: dict[Any, Any] = index.groupby([client, "domain"]).indices
     for (holder, domain), part in parts.items():
         if holder >= 0:
             rng = generator(seed, "split", domain, holder)
@@ -214,22 +207,11 @@ def random_split(
     split = np.full(n, "train", dtype=object)
     order = permutation(rng, n)
     if (group >= 0).any():
-        order = _together(order, group)
-        tested, held = (_whole(cut, order, group) for cut in (tested, held))
+        # the samples of a group follow its first one, and parts end where a group ends
+        unit = pd.factorize(np.where(group >= 0, group, -1 - np.arange(n))[order])[0]
+        order = order[np.argsort(unit, kind="stable")]
+        ends = np.flatnonzero(np.diff(np.sort(unit), prepend=-1, append=n))
+        tested, held = ends[np.searchsorted(ends, (tested, held))]
     split[order[:held]] = "val"
     split[order[:tested]] = "test"
     return split
-
-
-def _together(order: NDArray[np.intp], group: NDArray[np.int32]) -> NDArray[np.intp]:
-    """Reorder `order` so that the members of every group directly follow the group's first member."""
-    place: dict[int, int] = {}
-    first = [place.setdefault(int(group[i]), at) if group[i] >= 0 else at for at, i in enumerate(order)]
-    return order[np.argsort(first, kind="stable")]
-
-
-def _whole(cut: int, order: NDArray[np.intp], group: NDArray[np.int32]) -> int:
-    """The first position from `cut` on that does not cut a group in two."""
-    while 0 < cut < len(order) and group[order[cut]] >= 0 and group[order[cut]] == group[order[cut - 1]]:
-        cut += 1
-    return cut

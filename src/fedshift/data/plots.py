@@ -58,9 +58,7 @@ def plot_counts(counts: Mapping[str, Mapping[str, int]], title: str, path: Path)
 
 
 def plot_partition(table: pd.DataFrame, path: Path) -> None:
-    """PNG: stacked bars of samples per client; samples of no client have separate bars and a separate
-    scale.
-    """
+    """PNG: stacked bars of samples per client; bars of samples of no client have a separate scale."""
     holder = table["client"].astype(str).where(table["client"] >= 0, table["split"])
     clients = [str(number) for number in range(int(table["client"].max()) + 1)]
     rest = [name for name in ("target", "unused") if (holder == name).any()]
@@ -105,9 +103,8 @@ def plot_domains(images: np.ndarray[Any, Any], index: pd.DataFrame, path: Path) 
 
 
 def _bars(axes: Any, counts: np.ndarray[Any, Any], names: list[str]) -> None:
-    """Stacked bars, `counts` [bars, names].
+    """Stacked bars, `counts` [bars, names]: one artist per name, fast for 1,000 clients.
 
-    There is one artist per name, with gaps (nan) between the bars, so 1,000 clients take no longer than 3.
     Limits are set here, because Matplotlib needs a minute to find them for 1,000 clients and 345 classes.
     """
     from matplotlib import colormaps

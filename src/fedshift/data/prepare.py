@@ -211,30 +211,27 @@ def _decode(part: Path, work: str, decoder: Decoder, paths: list[str], jobs: int
     from scratch.
     """
     images, progress, px = decoder.file, part / "progress.json", decoder.px
-    row, broken, saved = px * px * 3, list[str](), time.monotonic()
+    broken, saved = list[str](), time.monotonic()
     noted = read_whole(progress) or {}
     done: int = noted["done"] if noted.get("work") == work else 0
     tasks = [(first, paths[first : first + CHUNK]) for first in range(done, len(paths), CHUNK)]
     title = f"prepare {decoder.dataset.name}"
+    needed, free = (len(paths) - done) * px * px * 3, shutil.disk_usage(part).free
+    if free < needed:
+        what = f"needs {needed / 1e9:.1f} GB more, {free / 1e9:.1f} GB are free"
+        raise FedshiftError(images, what, "Free space, then run it again.", retry=True)
+    shape = (len(paths), px, px, 3)
+    pixels = np.lib.format.open_memmap(images, "r+" if done else "w+", np.uint8, shape)
+    decoder = replace(decoder, offset=pixels.offset)
     bar = tqdm(total=len(paths), initial=done, unit=" images", desc=title, disable=None)
-    with bar, open(images, "r+b" if done else "wb") as file:
-        shape = (len(paths), px, px, 3)
-        np.lib.format.write_array_header_1_0(file, {"shape": shape, "fortran_order": False, "descr": "|u1"})
-        file.flush()
-        start = file.tell()
-        needed, free = (len(paths) - done) * row, shutil.disk_usage(images.parent).free
-        if free < needed:
-            what = f"needs {needed / 1e9:.1f} GB more, {free / 1e9:.1f} GB are free"
-            raise FedshiftError(images, what, "Free space, then run it again.", retry=True)
-        file.truncate(start + len(paths) * row)
-        decoder = replace(decoder, offset=start)
-        with spread((len(paths) - done) // IMAGES_PER_PROCESS, jobs or usable_cores()) as each:
-            for (first, chunk), failed in zip(tasks, each(decoder, tasks), strict=True):
-                broken += failed
-                done = first + len(chunk)
-                bar.update(len(chunk))
-                if not broken and (done == len(paths) or time.monotonic() - saved >= SAVE_SECONDS):
-                    os.fsync(file.fileno())  # the pixels reach the disk before the number does
-                    write_json(progress, {"work": work, "done": done})
-                    saved = time.monotonic()
+    processes = spread((len(paths) - done) // IMAGES_PER_PROCESS, jobs or usable_cores())
+    with bar, open(images, "r+b") as file, processes as each:
+        for (first, chunk), failed in zip(tasks, each(decoder, tasks), strict=True):
+            broken += failed
+            done = first + len(chunk)
+            bar.update(len(chunk))
+            if not broken and (done == len(paths) or time.monotonic() - saved >= SAVE_SECONDS):
+                os.fsync(file.fileno())  # the pixels reach the disk before the number does
+                write_json(progress, {"work": work, "done": done})
+                saved = time.monotonic()
     return broken

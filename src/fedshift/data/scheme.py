@@ -15,9 +15,7 @@ class NoParams:
     """A scheme without parameters."""
 
     def check(self, sources: int, where: str) -> None:
-        """Raise FedshiftError at `where` if the parameters do not fit `sources` source domains (1 or
-        more).
-        """
+        """Raise FedshiftError at `where` if the parameters do not fit `sources` >= 1 source domains."""
 
 
 class _Plugin:
@@ -45,9 +43,7 @@ class Scheme(_Plugin):
 
 
 class Modifier(_Plugin):
-    """Base of changes to a finished partition; `Params`: a dataclass with `check(domains, classes,
-    where)`.
-    """
+    """Base of changes to a finished partition; `Params` has a method `check(domains, classes, where)`."""
 
     def modify(self, table: pd.DataFrame, rng: np.random.PCG64) -> None:
         """Change client and split of `table` (sample, client, domain, class, label, split) in place."""

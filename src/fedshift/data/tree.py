@@ -76,14 +76,13 @@ class ImageTree(Dataset):
 
     def _paths(self, raw: Path, files: Iterable[str]) -> list[str]:
         """The paths among `files` that belong to the release, in canonical order."""
-        domains, classes = self.domains_and_classes(raw)
-        places = [{name: place for place, name in enumerate(names)} for names in (domains, classes)]
+        names = self.domains_and_classes(raw)
+        domains, classes = ({name: place for place, name in enumerate(kind)} for kind in names)
         listed = self._listed(raw) if self.facts(raw).listed_only else None
 
         def order(path: str) -> tuple[int, str, int, str, str]:
             domain, label, file = path.split("/", 2)
-            place = places[0].get(domain, len(domains)), places[1].get(label, len(classes))
-            return place[0], domain, place[1], label, file
+            return domains.get(domain, len(domains)), domain, classes.get(label, len(classes)), label, file
 
         return sorted((path for path in files if listed is None or path in listed), key=order)
 
@@ -108,7 +107,10 @@ class ImageTree(Dataset):
         frame = rows(paths, self.domains_and_classes(raw)[1])
         folders = ("".join(path.split("/")[2:-1]) for path in paths)  # of domain/class/split/file
         frame["split"] = [own or listed.get(path, "") for path, own in zip(paths, folders, strict=True)]
-        groups = _duplicates({path: files[path] for path in paths})
+        sizes = {path: files[path].stat().st_size for path in paths}
+        often = Counter(sizes.values())  # only files of equal size are read
+        hashes = {path: sha256_file(files[path]) for path in paths if often[sizes[path]] > 1}
+        groups = {path: number for number, same in enumerate(identical(hashes)) for path in same}
         frame["group"] = pd.Series([groups.get(path, -1) for path in paths], dtype="int32")
         return frame
 
@@ -142,9 +144,7 @@ class ImageTree(Dataset):
         return [*(f"no images in {name}" for name in lacking), *absent]
 
     def _look(self, raw: Path) -> tuple[dict[str, Path], list[str]]:
-        """Images, `domain/class/[split/]file` -> path; and a line for each path that does not belong to the
-        tree.
-        """
+        """Images, `domain/class/[split/]file` -> path; and a line for each path outside the layout."""
         if not raw.is_dir():
             raise missing_tree(self, raw, raw.name)
         domains, classes = self.domains_and_classes(raw)
@@ -154,25 +154,25 @@ class ImageTree(Dataset):
         def strange(path: Path, what: str) -> None:
             problems.append(f"{what}: {path.relative_to(raw).as_posix()}")
 
-        def outside(path: Path) -> None:
-            if path.suffix.lower() in SUFFIXES and not apart.ignores(path.relative_to(raw)):
+        def misplaced(path: Path) -> None:
+            if path.is_dir():
+                strange(path, "unexpected folder")
+            elif path.suffix.lower() in SUFFIXES and not apart.ignores(path.relative_to(raw)):
                 strange(path, "image outside a class folder")
 
-        for domain in within(raw):
-            known = self._name(domain) in domains
-            if not domain.is_dir():
-                outside(domain)
-            elif not known and self._name(domain) not in ignored:
-                strange(domain, "unexpected folder")
-            for split, folder in self._inside(domain):
-                if ignored & {self._name(domain), self._name(folder)}:
+        for place in within(raw):
+            domain = self._name(place)
+            known = domain in domains
+            if not known and domain not in ignored:
+                misplaced(place)
+            for split, folder in self._inside(place):
+                label = self._name(folder)
+                if ignored & {domain, label}:
                     continue
-                named = known and self._name(folder) in classes
-                if known and not folder.is_dir():
-                    outside(folder)
-                elif known and not named:
-                    strange(folder, "unexpected folder")
-                cell = "/".join(filter(None, (self._name(domain), self._name(folder), split)))
+                named = known and label in classes
+                if known and not named:
+                    misplaced(folder)
+                cell = "/".join(filter(None, (domain, label, split)))
                 if folder.is_dir() and folders.setdefault(cell, folder) != folder:
                     what = f"{folders[cell].relative_to(raw)} and {folder.relative_to(raw)} are both {cell}"
                     raise FedshiftError(raw, what, "Keep one of the two folders.")
@@ -287,16 +287,12 @@ def _plain(name: str) -> str:
     return name.lower().replace(" ", "").replace("-", "").replace("_", "")
 
 
-def _duplicates(files: Mapping[str, Path]) -> dict[str, int]:
-    """Path -> number of its set of byte-identical files; only files of equal size are read."""
-    sizes = {name: path.stat().st_size for name, path in files.items()}
-    often = Counter(sizes.values())
+def identical(hashes: Mapping[str, str]) -> list[list[str]]:
+    """The sets of two or more paths with the same hash."""
     by_content: dict[str, list[str]] = defaultdict(list)
-    for name, path in files.items():
-        if often[sizes[name]] > 1:
-            by_content[sha256_file(path)].append(name)
-    groups = [names for names in by_content.values() if len(names) > 1]
-    return {name: number for number, names in enumerate(groups) for name in names}
+    for path, content in hashes.items():
+        by_content[content].append(path)
+    return [paths for paths in by_content.values() if len(paths) > 1]
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Verify: compare a raw tree with its manifest and with published facts; count its duplicates."""
 
-from collections import Counter, defaultdict
+import contextlib
+from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,7 +13,7 @@ from fedshift.common.registry import get
 from fedshift.data.dataset import Dataset
 from fedshift.data.lists import REFERENCE, own_lists, read_lists, read_table, write_table
 from fedshift.data.plots import plot_counts
-from fedshift.data.tree import below
+from fedshift.data.tree import below, identical
 from fedshift.storage.workspace import Workspace
 
 CHECKOUT = Path(__file__).parents[3]
@@ -58,16 +59,14 @@ def verify(workspace: Workspace, name: str, release: str = "original") -> Path:
 
 def verified(workspace: Workspace, name: str, release: str) -> Path:
     """The stamp of a tree, which is verified now if it or its manifest has changed since."""
-    stamp = stamp_path(workspace, name, release)
-    raw = workspace.raw(name, release)
+    stamp, raw = stamp_path(workspace, name, release), workspace.raw(name, release)
     paths = [raw, *entries(raw)] if raw.exists() else []
-    try:
+    with contextlib.suppress(FileNotFoundError):  # never made, or just removed by another process
         made = stamp.stat().st_ctime_ns
-    except FileNotFoundError:  # never made, or just removed by another process that verifies
-        return verify(workspace, name, release)
-    touched = ((path if path.exists() else path.parent).stat().st_ctime_ns for path in paths)
-    current = stamped(workspace, name, release) is not None and all(time < made for time in touched)
-    return stamp if current else verify(workspace, name, release)
+        touched = ((path if path.exists() else path.parent).stat().st_ctime_ns for path in paths)
+        if stamped(workspace, name, release) is not None and all(time < made for time in touched):
+            return stamp
+    return verify(workspace, name, release)
 
 
 def stamped(workspace: Workspace, name: str, release: str) -> dict[str, Any] | None:
@@ -85,9 +84,7 @@ def entries(raw: Path) -> list[Path]:
 
 
 def as_listed(workspace: Workspace, name: str, release: str) -> None:
-    """Compare names and sizes of the user's own tree with its manifest. Raises FedshiftError if they
-    differ.
-    """
+    """Raise FedshiftError if names or sizes in the user's own tree differ from its manifest."""
     dataset: Dataset = get("datasets", name)()
     if dataset.release(release).manifest is not None:
         return
@@ -236,10 +233,7 @@ def duplicates(files: Files) -> dict[str, Any]:
     `domains`: groups with files in several domains; `classes`: groups with files in several classes, whose
     labels contradict each other.
     """
-    by_content: dict[str, list[str]] = defaultdict(list)
-    for path, (_, content) in files.items():
-        by_content[content].append(path)
-    groups = sorted(sorted(paths) for paths in by_content.values() if len(paths) > 1)
+    groups = sorted(map(sorted, identical({path: content for path, (_, content) in files.items()})))
     domains, classes = (
         sum(len({path.split("/")[level] for path in paths}) > 1 for paths in groups) for level in (0, 1)
     )

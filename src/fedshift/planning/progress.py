@@ -2,6 +2,7 @@
 needs it.
 """
 
+import os
 import time
 from collections.abc import Callable, Iterable
 
@@ -66,7 +67,7 @@ class Progress:
             elif outcome is State.FAILED and directory.failed_for_good:
                 self._failed += 1
                 del self._open[run]
-            elif directory.locked_since():
+            elif os.path.exists(directory.lock):  # even if its holder has ended
                 running.append(run)
                 self._open[run] = _rounds(directory)
         return running

@@ -20,9 +20,7 @@ Summary = dict[str, Any]
 
 
 def rounds_trained(summary: Summary) -> int:
-    """Rounds that a finished run trained: fewer than declared if it stopped early. Old summaries do not
-    contain them.
-    """
+    """Rounds that a finished run trained: those of its spec in old summaries, fewer if it stopped early."""
     return int(summary.get("rounds", summary["spec"]["federation"]["rounds"]))
 
 
@@ -103,21 +101,16 @@ class RunDirectory:
     def finish(self, summary: Summary) -> None:
         """Write the summary, which makes the run finished, and delete the record of its failure."""
         write_json(self.summary_file, summary)
-        self.forget_failure()
+        self.failure_file.unlink(missing_ok=True)
 
     def tidy(self) -> None:
-        """Remove the checkpoint and failure that a killed process left in a finished run, unless a process
-        writes to it.
-        """
+        """Remove the checkpoint and failure that a killed process left in a finished, unlocked run."""
         if not self.writer():
-            self.forget_failure()
+            self.failure_file.unlink(missing_ok=True)
             self.checkpoint.unlink(missing_ok=True)
 
     def fail(self, failure: Failure) -> None:
         write_json(self.failure_file, failure)
-
-    def forget_failure(self) -> None:
-        self.failure_file.unlink(missing_ok=True)
 
     def retry(self) -> None:
         """Let a run that failed for good be trained again; its reason stays until then."""
@@ -127,13 +120,6 @@ class RunDirectory:
     def writer(self) -> Holder | None:
         """The process that trains the run now, or None."""
         return holder(self.lock)
-
-    def locked_since(self) -> float | None:
-        """When the lock was taken, in seconds since the epoch, even if its holder has ended; or None."""
-        try:
-            return self.lock.stat().st_mtime
-        except OSError:
-            return None
 
     def state(self) -> State:
         """The state of the run."""
@@ -180,12 +166,11 @@ def failure_of(error: Exception) -> Failure:
     do not fit. A useless retry costs minutes, a lost run its table. Insufficient memory is not a fault of the
     machine, nor is a problem that the user must fix, such as a full disk.
     """
-    ours = isinstance(error, FedshiftError)
     of_a_file = type(error).__module__.startswith("pyarrow")  # its errors for damaged files are ValueErrors
     retry = error.retry if isinstance(error, FedshiftError) else of_a_file or not isinstance(error, FINAL)
     words = f"{type(error).__name__}: {error}"
     machine = MACHINE.search(words) is not None and not MEMORY.search(words)
-    if isinstance(error, OSError | ImportError) and not ours:
+    if isinstance(error, OSError | ImportError):
         machine = getattr(error, "errno", None) not in CURES
     return {
         "kind": type(error).__name__,

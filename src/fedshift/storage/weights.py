@@ -8,12 +8,12 @@ hash if two or more public projects give the same one. Of the others (vgg11_bn) 
 import importlib.util
 import os
 import shutil
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
-from fedshift.common.errors import Damaged, FedshiftError, unknown
+from fedshift.common.errors import Damaged, FedshiftError, check_known, unknown
 from fedshift.common.files import atomic_path, sha256_file
 from fedshift.common.registry import get, names
 
@@ -26,13 +26,6 @@ WHOLE = {
     "efficientnet-lite0-57934424.pth": "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
     "densenet121-a639ec97.pth": "a639ec97d7c33b07ae66f0b5fb7d0192f95a3b11b7576c66c0126c2a727c4395",
 }
-
-
-class Startable(Protocol):
-    """The part of a network's class that concerns its published weights."""
-
-    name: str
-    weights: Mapping[str, str]  # `init` -> published file, or "package:path"
 
 
 @dataclass(frozen=True)
@@ -90,8 +83,11 @@ class WeightsFile:
         return actual
 
 
-def of_model(model: Startable, init: str) -> WeightsFile:
-    """The file of a network's `init`. Raises FedshiftError for a network without it."""
+def of_model(model: Any, init: str) -> WeightsFile:
+    """The file of a network's `init`. Raises FedshiftError for a network without it.
+
+    model: a network's class; its `weights`: `init` -> published file, or "package:path"
+    """
     if init not in model.weights:
         raise unknown(f"model {model.name}", "init", init, ["scratch", *model.weights])
     package = model.weights[init] if ":" in model.weights[init] else ""
@@ -126,8 +122,7 @@ def fetch_weights(
 
     published = known()
     for owner in owners:
-        if owner not in published:
-            raise unknown("fedshift fetch weights", "name", owner, published)
+        check_known("fedshift fetch weights", "name", owner, published)
     chosen = owners or (published if sources else ())
     wanted = [file for owner in chosen for file in published[owner]]
     given = [path for path in sources if path.is_file()]
@@ -145,16 +140,11 @@ def fetch_weights(
     for file in origins if sources else wanted:
         if file.path.exists():
             say(f"present: {file.path}")
-        elif not (sources or file.address):
-            file.require()
         elif sources:
             with atomic_path(file.path) as temporary:
                 shutil.copyfile(origins[file], temporary)
-        else:
+        elif file.address:
             say(file.address)
-            try:
-                download(file.address, file.path, file.sha256)
-            except FedshiftError as error:
-                cure = f"{error.cure} Or get the file by hand, then: {file.cure} --from FILE"
-                raise FedshiftError(error.where, error.what, cure, retry=error.retry) from None
+            by_hand = f"Or get the file by hand, then: {file.cure} --from FILE"
+            download(file.address, file.path, file.sha256, by_hand)
         say(f"{file.path}: SHA-256 {file.check()}")

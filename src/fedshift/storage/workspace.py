@@ -202,9 +202,8 @@ class PackStamp:
             self.delete()
             return False
         content = read_whole(self.path) or {}
-        if {*content.get("finished", ())} == finished and {*content.get("failed", ())} == failed:
-            return True
-        return self.write(runs)
+        same = {*content.get("finished", ())} == finished and {*content.get("failed", ())} == failed
+        return same or self.write(runs)
 
     def delete(self) -> None:
         self.path.unlink(missing_ok=True)

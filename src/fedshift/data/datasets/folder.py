@@ -28,9 +28,7 @@ class Folder(ImageTree):
         return Release(source="a folder of the user's", licence="the user's", citation="none")
 
     def root(self, folder: Path) -> Path:
-        """The first folder with images as domain/class/image, at most three levels down, past single
-        folders.
-        """
+        """The first folder with images as domain/class/image, below at most three single folders."""
         root = folder
         for _ in range(DEPTH):
             inner = [path for path in within(root) if path.is_dir()]

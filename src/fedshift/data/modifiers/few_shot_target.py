@@ -22,9 +22,7 @@ class Params:
 
 
 class FewShotTarget(Modifier):
-    """Move the samples from the held-out domain's test set to the clients' training parts (a guess, not the
-    paper's).
-    """
+    """Move the samples from the held-out domain's test set to the clients' training parts (a guess)."""
 
     name = "few_shot_target"
     Params = Params

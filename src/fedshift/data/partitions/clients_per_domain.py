@@ -25,9 +25,7 @@ class Params:
 
 
 class ClientsPerDomain(Scheme):
-    """A domain of n samples has c clients: c - 1 parts of floor(n / c), and the rest for the last (released
-    code).
-    """
+    """Of a domain's c clients c - 1 have floor(n / c) of n samples, the last has the rest (released code)."""
 
     name = "clients_per_domain"
     Params = Params

@@ -70,9 +70,7 @@ class Dirichlet(Scheme):
         return assigned
 
     def _counts(self, sizes: NDArray[np.int64], rng: np.random.PCG64) -> NDArray[np.int64] | None:
-        """Number of samples, [domains, N]; rows sum to `sizes`. None if all proportions vanish for a tiny
-        alpha.
-        """
+        """Numbers of samples [domains, N]; rows sum to `sizes`. None if a tiny alpha gives no proportions."""
         from scipy.special import gammaincinv
 
         clients = self.params.clients

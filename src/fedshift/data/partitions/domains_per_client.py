@@ -35,9 +35,7 @@ class Params:
 
 
 class DomainsPerClient(Scheme):
-    """Domains are cut into random equal parts and dealt in domain order; which client gets which hand is
-    random.
-    """
+    """Domains are cut into random equal parts and dealt in domain order, to the clients at random."""
 
     name = "domains_per_client"
     Params = Params
@@ -63,9 +61,7 @@ class DomainsPerClient(Scheme):
 
 @equation("hFedF", "Algorithm 5, parts")
 def count_parts(sizes: list[int], clients: int, d: int) -> list[int]:
-    """Parts per domain: floor(N d / Z), one more for each of the (N d) mod Z largest; ties: the earlier
-    domain.
-    """
+    """Parts per domain: floor(N d / Z), one more for the (N d) mod Z largest; ties: the earlier domain."""
     share, surplus = divmod(clients * d, len(sizes))
     largest = sorted(range(len(sizes)), key=lambda place: -sizes[place])[:surplus]
     return [share + (place in largest) for place in range(len(sizes))]
@@ -73,8 +69,6 @@ def count_parts(sizes: list[int], clients: int, d: int) -> list[int]:
 
 @equation("hFedF", "Algorithm 5, hands")
 def deal(parts: list[int], clients: int, d: int) -> list[list[tuple[int, int]]]:
-    """The (domain, part) pairs of each client: d passes over the clients, each taking the first remaining
-    part.
-    """
+    """The (domain, part) pairs of each client: in d passes, each client takes the first remaining part."""
     remaining = [(domain, part) for domain, count in enumerate(parts) for part in range(count)]
     return [remaining[client::clients] for client in range(clients)]
