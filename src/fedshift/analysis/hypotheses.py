@@ -23,7 +23,7 @@ import pandas as pd
 
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.quantities import PLACE, selected
-from fedshift.analysis.verdicts import Interval, around, pooled, residual
+from fedshift.analysis.verdicts import UNKNOWN, Interval, around, residual, standard_error
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.schema import Hypothesis
 
@@ -75,14 +75,8 @@ def judge(collected: Collected) -> list[Judged]:
 
 def _interval(hypothesis: Hypothesis, means: pd.DataFrame, differences: pd.Series[float]) -> Interval:
     """The difference with its interval: NaN without a seed, without ends if no spread is known."""
-    mean, n = float(differences.mean()), len(differences)
-    if hypothesis.spread == "pair":
-        spread, share = pooled([(float(differences.std()), n)]), 1
-    else:
-        spread, share = residual(means), 2
-    if not n or not spread.known:
-        return Interval(mean)
-    return around(mean, spread.deviation * math.sqrt(share / n), spread.freedom, hypothesis.level)
+    shared = UNKNOWN if hypothesis.spread == "pair" else residual(means)
+    return around(float(differences.mean()), *standard_error(differences, shared), hypothesis.level)
 
 
 def outcome(hypothesis: Hypothesis, dataset: str, interval: Interval) -> Outcome:

@@ -16,6 +16,8 @@ with a small spread, and too narrow for those with a large one (simulation: docs
   digit, or in the same words, or they do not. A setting that was copied from the paper has no verdict.
 """
 
+from __future__ import annotations
+
 import math
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -107,17 +109,23 @@ def beside_print(difference: float, n: int, ours: Spread, printed_n: int, printe
     return around(difference, math.sqrt(sum(parts)), freedom)
 
 
+def standard_error(differences: pd.Series[float], shared: Spread) -> Spread:
+    """The standard error of the mean of paired differences, one for each seed; UNKNOWN without a spread.
+
+    `shared`: the spread of one seed of one row. If it is not known, that of the differences counts.
+    """
+    n, rows, spread = len(differences), 2, shared
+    if not shared.known:
+        rows, spread = 1, pooled([(float(differences.std()), n)])
+    return Spread(spread.deviation * math.sqrt(rows / n), spread.freedom) if n and spread.known else UNKNOWN
+
+
 def around(difference: float, error: float, freedom: float, level: float = LEVEL) -> Interval:
-    """A difference with the interval given by its standard error."""
-    half = quantile(freedom, level) * error
-    return Interval(difference, difference - half, difference + half)
-
-
-def quantile(freedom: float, level: float = LEVEL) -> float:
-    """Student's two-sided quantile."""
+    """A difference with Student's interval given by its standard error; without ends if that is NaN."""
     from scipy.special import stdtrit  # scipy.stats takes seconds to import
 
-    return float(stdtrit(freedom, 1 - level / 2))
+    half = float(stdtrit(freedom, 1 - level / 2)) * error
+    return Interval(difference, difference - half, difference + half)
 
 
 def word(interval: Interval, margin: float) -> Word:

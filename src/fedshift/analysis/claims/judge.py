@@ -55,8 +55,8 @@ from fedshift.analysis.verdicts import (
     Outcome,
     Spread,
     around,
-    pooled,
     residual,
+    standard_error,
 )  # fmt: skip
 from fedshift.common.errors import unknown
 from fedshift.experiments.axes import NONE
@@ -79,8 +79,7 @@ class Difference:
     `seeds`: how many of the `planned` seeds have all their pairs.
     `pairs`: the mean over these seeds, by the values of the other axes that vary ("photo").
     `by_seed`: for each of `seeds`, the mean over its pairs.
-    `error`, `freedom`: standard error and degrees of freedom. 0 degrees: unknown; infinity: counted, without
-        error.
+    `error`, `freedom`: standard error (0 for counted values; NaN: unknown) and degrees of freedom.
     `late`: runs that never reach the value that the metric names.
     `lacking`: if no seed is complete, the sides that have no complete seed by themselves.
     """
@@ -98,10 +97,6 @@ class Difference:
 
     def interval(self, level: float = LEVEL) -> Interval:
         """The interval at a level; its ends are NaN where no spread is known."""
-        if not self.freedom:
-            return Interval(self.mean)
-        if math.isinf(self.freedom):
-            return Interval(self.mean, self.mean, self.mean)
         return around(self.mean, self.error, self.freedom, level)
 
     @property
@@ -261,16 +256,11 @@ def estimate(pairs: pd.DataFrame, right: str, shared: Spread = UNKNOWN, exact: b
     for pair in kept.to_dict("records"):
         by_place[", ".join(str(pair[axis]) for axis in axes)].append(pair["difference"])
     means = {place: fmean(of) for place, of in by_place.items()}
-    own = pooled([(float(whole.std(ddof=1)), n)]) if n > 1 else UNKNOWN
-    error, freedom = math.nan, 0.0
-    if n and shared.known:
-        error, freedom = shared.deviation * math.sqrt(2 / n), shared.freedom
-    elif own.known:
-        error, freedom = own.deviation / math.sqrt(n), own.freedom
-    elif exact and n:
-        error, freedom = 0.0, math.inf
+    error = standard_error(whole, shared)
+    if exact and n and not error.known:
+        error = Spread(0.0, 1)
     mean, values = float(whole.mean()), (*map(float, whole),)
-    return Difference(right, mean, n, len(by_seed), means, values, error, freedom)
+    return Difference(right, mean, n, len(by_seed), means, values, *error)
 
 
 def _shared_spread(values: Values, pair: tuple[Sum[Compared], Sum[Compared]], pairs: pd.DataFrame) -> Spread:
