@@ -20,8 +20,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
@@ -35,9 +35,9 @@ from fedshift.storage.workspace import Workspace
 LEVEL = 0.05
 ALIKE = 1e-9  # a smaller standard deviation is rounding
 Word = Literal["consistent", "different", "too few seeds"]
-WORDS: tuple[Word, ...] = ("consistent", "different", "too few seeds")
+WORDS: tuple[Word, ...] = get_args(Word)
 Outcome = Literal["as published", "against", "open", "not run"]  # of a comparison of methods
-OUTCOMES: tuple[Outcome, ...] = ("as published", "against", "open", "not run")
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 
 class Spread(NamedTuple):
@@ -61,11 +61,6 @@ class Interval(NamedTuple):
     difference: float
     low: float = math.nan
     high: float = math.nan
-
-    @property
-    def half(self) -> float:
-        """Half of its width."""
-        return (self.high - self.low) / 2
 
 
 def pooled(samples: Iterable[tuple[float, int]]) -> Spread:
@@ -135,7 +130,7 @@ def word(interval: Interval, margin: float) -> Word:
     """
     if interval.low > 0 or interval.high < 0:
         return "different"
-    return "consistent" if interval.half <= margin else "too few seeds"
+    return "consistent" if interval.high - interval.low <= 2 * margin else "too few seeds"
 
 
 def simultaneous(rows: int, freedom: float, level: float = LEVEL) -> float:
@@ -150,11 +145,6 @@ def simultaneous(rows: int, freedom: float, level: float = LEVEL) -> float:
         np.maximum(draws, np.abs(rng.standard_normal(draws.shape) - shared), out=draws)
     scale = np.sqrt(2 * rng.chisquare(freedom, draws.shape) / freedom)
     return float(np.quantile(draws / scale, 1 - level))
-
-
-def root_mean_square(values: Sequence[float]) -> float:
-    """The root mean square; NaN without values."""
-    return math.sqrt(sum(value**2 for value in values) / len(values)) if values else math.nan
 
 
 COUNTED, POINTS = "counted", "points"  # of `rule`, with "percent"
@@ -226,7 +216,7 @@ def summaries(cells: pd.DataFrame) -> list[tuple[str, ...]]:
         words = [str((rows["verdict"] == word).sum()) for word in WORDS]
         points = rows[rows["rule"] == POINTS]
         halves = ((points["high"] - points["low"]) / 2).dropna()
-        distance = "" if points.empty else f"{root_mean_square([*points['difference']]):.1f}"
+        distance = "" if points.empty else f"{(points['difference'] ** 2).mean() ** 0.5:.1f}"
         half = "" if halves.empty else f"±{halves.median():.1f}"
         lines.append((str(table), str(len(rows)), *words, distance, half))
     return lines
