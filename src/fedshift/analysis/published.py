@@ -181,18 +181,8 @@ def keys(
         yield from ((key, name) for name in ids(metric))
 
 
-def scaled(
-    workspace: Workspace,
-    experiment: Experiment,
-    table: Table,
-    values: dict[str, Any],
-    metric: str,
-    printed: Published,
-) -> Published:
-    """A published number in the unit of its cell: for a ratio, divided by the number of the row `against`."""
-    if column(metric).relative != "ratio":
-        return printed
-    base = find(workspace, experiment, table.against, values, metric)
+def ratio(printed: Published, base: Published | None) -> Published:
+    """A published number as its ratio to another; NaN where that is not published."""
     over = base.judged if base else math.nan
     numbers = {name: getattr(printed, name) / over for name in ("value", "judged", "half")}
     return replace(printed, **numbers, std=math.nan)
@@ -514,5 +504,5 @@ def printed_cell(
         differs += [UNIT] if row == table.against else []
         unit = find(workspace, experiment, table.against, values, metric)
         differs += differences(workspace, protocol, unit, base) if unit else []
-        printed = scaled(workspace, experiment, table, values, metric, printed)
+        printed = ratio(printed, unit)
     return printed, list(dict.fromkeys(differs))

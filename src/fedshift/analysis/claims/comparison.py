@@ -377,5 +377,6 @@ def _scaled(workspace: Workspace, uid: str, comparison: Comparison | None) -> pu
     if comparison is None or column((cell := comparison.cells[0]).metric).relative != "ratio":
         return printed
     experiment = load(workspace, cell.experiment)
-    table = next(table for table in experiment.tables.values() if cell.metric in table.metrics)
-    return published.scaled(workspace, experiment, table, dict(cell.where), cell.metric, printed)
+    against = next(table.against for table in experiment.tables.values() if cell.metric in table.metrics)
+    base = published.find(workspace, experiment, against, cell.where, cell.metric)
+    return published.ratio(printed, base)
