@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 import pandas as pd
 
 from fedshift.analysis import published
-from fedshift.analysis.coverage import Number, numbers
+from fedshift.analysis.coverage import Place, numbers
 from fedshift.analysis.page import PLAIN
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.column import column
@@ -37,19 +37,14 @@ class Comparison:
     """A claim (a row of reference/claims.csv) as pairs of its left side and one right side.
 
     `margin`: that of "~", ">=" and "<=", in the unit of the metric.
-    `settings`: returns the settings in which the runs differ from the paper's. It is called only when needed,
+    `differs`: returns the settings in which the runs differ from the paper's. It is called only when needed,
         as resolving specifications takes seconds.
     """
 
     claim: Mapping[str, str]
     pairs: list[tuple[Sum[Compared], Sum[Compared]]]
     margin: float
-    settings: Callable[[], Iterable[str]]
-
-    @functools.cached_property
-    def differs(self) -> tuple[str, ...]:
-        """The settings in which the runs differ from the paper's."""
-        return tuple(dict.fromkeys(self.settings()))
+    differs: Callable[[], Iterable[str]]
 
     @property
     def relation(self) -> str:
@@ -93,45 +88,35 @@ def comparisons(workspace: Workspace, experiment: Experiment) -> list[Comparison
     not train, and for a paper without a margin in reference/published.yaml.
     """
     derived = generated(workspace, [experiment])
-    return [
-        *(comparison for comparison in derived if comparison.claim["id"] not in experiment.claims),
-        *declared(workspace, experiment),
-    ]
+    own = [comparison for comparison in derived if comparison.claim["id"] not in experiment.claims]
+    return [*own, *declared(workspace, experiment)]
 
 
-def generated(
-    workspace: Workspace, homes: Iterable[Experiment], known: Mapping[str, Number] | None = None
-) -> Iterator[Comparison]:
+def generated(workspace: Workspace, homes: Iterable[Experiment]) -> Iterator[Comparison]:
     """The claims whose published numbers all have a cell, in the order of the reference.
 
-    The cell of the left side is in one of the experiments `homes`.
-
-    `known`: fedshift.analysis.coverage.numbers by uid, if already computed.
+    The left side is in a table that one of the experiments `homes` reproduces.
     """
-    mine, known = {of for home in homes for of in _printed(home)}, known or {}
-    rows = paper_claims(workspace) if mine else {}
-    derived = {name: of for name, row in rows.items() if (of := sides(workspace, row))}
-    derived = {name: of for name, of in derived.items() if table_of(of[0].terms[0][1]) in mine}
-    if derived and not known:
-        tables = {table_of(uid) for of in derived.values() for side in of for _, uid in side.terms}
-        names = [name for name in available(workspace) if tables & {*_printed(load(workspace, name))}]
-        known = {number.uid: number for number in numbers(workspace, names)}
-    for name, printed in derived.items():
-        cells = {uid: known[uid] for side in printed for _, uid in side.terms}
-        if all(number.places for number in cells.values()):
+    mine = {of for home in homes for of in _printed(home)}
+    every = [(row, sides(workspace, row)) for row in paper_claims(workspace).values()] if mine else []
+    derived = [(row, of) for row, of in every if of and table_of(of[0].terms[0][1]) in mine]
+    if not derived:
+        return
+    tables = {table_of(uid) for _, of in derived for side in of for _, uid in side.terms}
+    names = [name for name in available(workspace) if tables & {*_printed(load(workspace, name))}]
+    known = {number.uid: number.places for number in numbers(workspace, names)}
+    for row, printed in derived:
+        cells = {uid: known[uid][0] for side in printed for _, uid in side.terms if known[uid]}
+        if all(uid in cells for side in printed for _, uid in side.terms):
             left, *right = (_sum(workspace, side, cells) for side in printed)
-            bound = _margin(workspace, rows[name], left, printed[1])
-            yield Comparison(
-                rows[name], [(left, other) for other in right], bound, partial(_differs, cells.values())
-            )
+            bound = _margin(workspace, row, left, printed[1])
+            pairs = [(left, other) for other in right]
+            yield Comparison(row, pairs, bound, partial(_differs, cells.values()))
 
 
-def _differs(numbers: Iterable[Number]) -> Iterator[str]:
-    """All settings in which the numbers' cells differ from the paper.
-
-    The unit does not count: a cell may be the row that ratios refer to, whose own value is 1.
-    """
-    return (text for number in numbers for text in number.places[0].differs if text != published.UNIT)
+def _differs(places: Iterable[Place]) -> Iterator[str]:
+    """The settings in which cells differ from the paper, except the unit: that of a ratio's own base is 1."""
+    return (text for place in places for text in place.differs if text != published.UNIT)
 
 
 def declared(workspace: Workspace, experiment: Experiment) -> Iterator[Comparison]:
@@ -237,11 +222,11 @@ def _printed(experiment: Experiment) -> list[tuple[str, str]]:
     return [(experiment.paper, name) for table in experiment.tables.values() for name in table.printed]
 
 
-def _sum(workspace: Workspace, side: Sum[str], cells: Mapping[str, Number]) -> Sum[Compared]:
+def _sum(workspace: Workspace, side: Sum[str], cells: Mapping[str, Place]) -> Sum[Compared]:
     """The cells of published numbers. All cells of a row along one axis become a single one, their mean."""
     groups: dict[tuple[float, str, str, str], list[Compared]] = {}
     for factor, uid in side.terms:
-        place = cells[uid].places[0]
+        place = cells[uid]
         where = {axis: value for axis, value in place.values.items() if value != published.AVERAGE}
         cell = Compared(
             experiment=place.experiment, row=place.row, metric=place.metric, where=where, rounds=SELECTED

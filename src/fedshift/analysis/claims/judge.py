@@ -172,7 +172,7 @@ def _verdict(workspace: Workspace, home: str, values: Values, comparison: Compar
             if not gap.seeds and terms and not _has_whole_seed(terms)
         ]
         differences.append(replace(gap, late=late, lacking=tuple(lacking)))
-    said, differs = on_print(workspace, row, comparison), comparison.differs
+    said, differs = on_print(workspace, row, comparison), tuple(dict.fromkeys(comparison.differs()))
     word = outcome(comparison, differences, said)
     return Verdict(row["id"], statement(comparison, home), row["text"], differs, differences, word, said)
 
