@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from fedshift.analysis import published
-from fedshift.analysis.claims.join import Joined, join
+from fedshift.analysis.claims.comparison import Joined, join
 from fedshift.analysis.claims.words import compared, sentences
 from fedshift.analysis.coverage import Number, numbers
 from fedshift.analysis.page import piped, template

@@ -1,5 +1,7 @@
 """A claim as sums of cells of experiments, ready to be judged; and its outcome on the paper's own numbers.
 
+`join` has all claims, each with the experiments that test it, or the reason why there is none.
+
 Most comparisons follow from reference/claims.csv: each published number has one cell
 (fedshift.analysis.coverage). That cell may belong to another experiment than the claim's left side. The other
 comparisons are declared under `claims` of an experiment.
@@ -9,6 +11,7 @@ import functools
 import itertools
 import math
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,9 +20,10 @@ from typing import Literal, NamedTuple
 import pandas as pd
 
 from fedshift.analysis import published
-from fedshift.analysis.coverage import Place, numbers
+from fedshift.analysis.coverage import Number, Place, numbers
 from fedshift.analysis.page import PLAIN
-from fedshift.common.errors import FedshiftError
+from fedshift.common.errors import FedshiftError, unknown
+from fedshift.common.yaml_file import read
 from fedshift.experiments.column import column
 from fedshift.experiments.expand import Cell, expand
 from fedshift.experiments.load import available, load
@@ -29,6 +33,13 @@ from fedshift.experiments.schema import COST_MARGIN, SELECTED, Claim, Compared, 
 from fedshift.storage.workspace import Workspace
 
 EXACT = 1e-9  # a smaller difference is our rounding
+# Why a claim has no place, by the words of reference/claims.yaml. For a claim on published numbers, the
+# reason is that of the number without a cell (fedshift.analysis.coverage).
+NEEDS = {
+    "outlines": "needs outlines of the objects, which no data set here has (StableFDG Fig. 5, 6)",
+    "network": "is of a network's size alone, or a vector's length: of no runs",
+}
+UNTESTED = "no experiment here tests it"  # in a project without the experiments that test it
 OnPrint = Literal["holds", "fails", "within the spread", "within the rounding", "not printed"]
 
 
@@ -365,3 +376,54 @@ def _scaled(workspace: Workspace, uid: str, comparison: Comparison | None) -> pu
     against = next(table.against for table in experiment.tables.values() if cell.metric in table.metrics)
     base = published.find(workspace, experiment, against, cell.where, cell.metric)
     return published.ratio(printed, base)
+
+
+@dataclass(frozen=True)
+class Joined:
+    """A claim with its outcome on the paper's own numbers.
+
+    `places`: the experiments and comparisons that test it; the first one counts.
+    `reason`: why there is none.
+    """
+
+    claim: str
+    paper: str
+    item: str
+    text: str
+    on_print: Printed
+    reason: str
+    places: list[tuple[str, Comparison]]
+
+
+def join(workspace: Workspace, numbers: Iterable[Number]) -> list[Joined]:
+    """Every claim, in the order of the reference.
+
+    `numbers`: all numbers of fedshift.analysis.coverage.
+
+    Raises FedshiftError for a reason in reference/claims.yaml that is not one of NEEDS, and for a paper
+    without a margin in reference/published.yaml.
+    """
+    reasons = {number.uid: number.reason for number in numbers}  # also by claim, and by group of claims
+    for word, claims in read(workspace.reference / "claims.yaml").get("needs", {}).items():
+        if word not in NEEDS:
+            raise unknown("reference/claims.yaml: needs", "reason", word, NEEDS)
+        reasons |= dict.fromkeys(claims, NEEDS[word])
+    experiments = {name: load(workspace, name) for name in available(workspace)}
+    every: dict[str, list[tuple[str, Comparison]]] = defaultdict(list)
+    for comparison in generated(workspace, experiments.values()):
+        home, name = comparison.cells[0].experiment, comparison.claim["id"]
+        if name not in experiments[home].claims:  # it declares it, below
+            every[name].append((home, comparison))
+    for home, experiment in experiments.items():
+        for comparison in declared(workspace, experiment):
+            every[comparison.claim["id"]].append((home, comparison))
+    joined = []
+    for name, row in paper_claims(workspace).items():
+        places = every[name]
+        said, reason = on_print(workspace, row, places[0][1] if places else None), ""
+        if not places:
+            uids = [uid for side in sides(workspace, row) for _, uid in side.terms]
+            known = map(reasons.get, (name, name.rpartition(".")[0], *uids))
+            reason = next(filter(None, known), UNTESTED)
+        joined.append(Joined(name, row["paper"], row["item"], row["text"], said, reason, places))
+    return joined
