@@ -260,23 +260,20 @@ def side_names(comparison: Comparison, home: str) -> tuple[list[tuple[str, str]]
 
     `home`: the experiment that tests the claim, which is left out of the names.
     """
-    cells = comparison.cells
-    first = cells[0]
-    shared = {
-        axis: value
-        for axis, value in first.where.items()
-        if all(cell.where.get(axis) == value for cell in cells)
-    }
-    metrics, rounds = ({getattr(cell, name) for cell in cells} for name in ("metric", "rounds"))
 
-    def value(axis: str, of: object) -> str:
-        return str(of) if axis in PLAIN else f"{axis.rpartition('.')[2]} {of}"
+    def places(cell: Compared) -> list[str]:
+        return [
+            str(of) if axis in PLAIN else f"{axis.rpartition('.')[2]} {of}" for axis, of in cell.where.items()
+        ]
+
+    cells = comparison.cells
+    metrics, rounds = ({getattr(cell, name) for cell in cells} for name in ("metric", "rounds"))
+    shared = [place for place in places(cells[0]) if all(place in places(cell) for cell in cells)]
 
     def named(cell: Compared) -> str:
-        own = [value(axis, of) for axis, of in cell.where.items() if axis not in shared]
-        own += [cell.metric] if len(metrics) > 1 else []
-        own += [cell.rounds] if len(rounds) > 1 else []
-        own += [] if cell.experiment == home else [cell.experiment]
+        own = [place for place in places(cell) if place not in shared]
+        own += [cell.metric] * (len(metrics) > 1) + [cell.rounds] * (len(rounds) > 1)
+        own += [cell.experiment] * (cell.experiment != home)
         word = "range of " * bool(cell.range) + "peak of " * bool(cell.peak)
         row = word + ", ".join([cell.row, *cell.range, *cell.peak])
         return f"{row} ({', '.join(own)})" if own else row
@@ -286,15 +283,13 @@ def side_names(comparison: Comparison, home: str) -> tuple[list[tuple[str, str]]
         parts = [sign + named(cell) for sign, (_, cell) in zip(signs, of.terms, strict=True)]
         return " ".join(parts) or f"{of.constant:g}"
 
-    words = [first.metric] if len(metrics) == 1 else []
-    words += [value(axis, of) for axis, of in shared.items()]
-    words += [first.rounds] if rounds != {SELECTED} and len(rounds) == 1 else []
+    words = [*metrics] if len(metrics) == 1 else []
+    words += [*shared, *(rounds - {SELECTED} if len(rounds) == 1 else ())]
     return [(side(left), side(right)) for left, right in comparison.pairs], words
 
 
-def statement(comparison: Comparison, home: str) -> str:
-    """A claim in one line, "hfedf > each of 5, ood, d 1"; `home` as in `side_names`."""
-    names, words = side_names(comparison, home)
+def statement(comparison: Comparison, names: Iterable[tuple[str, str]], words: Iterable[str]) -> str:
+    """A claim in one line, "hfedf > each of 5, ood, d 1", from its `side_names`."""
     several = "the best of" if comparison.one_is_enough else "each of"
     left, right = (
         next(iter(of)) if len(of) == 1 else f"{word} {len(of)}"

@@ -155,7 +155,8 @@ def verdicts(workspace: Workspace, collected: Collected) -> list[Verdict]:
 
 def _verdict(workspace: Workspace, home: str, values: Values, comparison: Comparison) -> Verdict:
     """Judge one claim on the selected rounds of its runs. `home`: the experiment that tests it."""
-    row, (names, _) = comparison.claim, side_names(comparison, home)
+    names, words = side_names(comparison, home)
+    row, stated = comparison.claim, statement(comparison, names, words)
     where = f"experiments/{home}.yaml: claims.{row['id']}"
     several = len({left for left, _ in names}) > 1
     differences = []
@@ -174,7 +175,7 @@ def _verdict(workspace: Workspace, home: str, values: Values, comparison: Compar
         differences.append(replace(gap, late=late, lacking=tuple(lacking)))
     said, differs = on_print(workspace, row, comparison), tuple(dict.fromkeys(comparison.differs()))
     word = outcome(comparison, differences, said)
-    return Verdict(row["id"], statement(comparison, home), row["text"], differs, differences, word, said)
+    return Verdict(row["id"], stated, row["text"], differs, differences, word, said)
 
 
 def _has_whole_seed(terms: Terms) -> bool:
