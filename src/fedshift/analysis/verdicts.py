@@ -166,8 +166,10 @@ def judge(workspace: Workspace, collected: Collected, cells: pd.DataFrame) -> pd
     if not judged.any():
         return cells
     rows: dict[Hashable, dict[str, Any]] = {}
-    groups = pd.Series([*map(_group, cells.to_dict("records"))], cells.index)
-    for _, group in cells.groupby(groups, sort=False):
+    # Cells of one metric, rule and data set share a spread; averages over domains have their own.
+    by = [cells[name] for name in ("metric", SELECT, "data.dataset") if name in cells]
+    by += [cells["target"] == AVERAGE] if "target" in cells else []
+    for _, group in cells.groupby(by, sort=False, observed=True, dropna=False):
         pairs = zip(group["std"], group["seeds"], strict=True)
         ours = pooled((_sample(std, seeds, ddof), int(seeds)) for std, seeds in pairs)
         theirs = pooled(_sampled(workspace, known[uid]) for uid in group["uid"] if uid)
@@ -220,11 +222,6 @@ def summaries(cells: pd.DataFrame) -> list[tuple[str, ...]]:
         half = "" if halves.empty else f"±{halves.median():.1f}"
         lines.append((str(table), str(len(rows)), *words, distance, half))
     return lines
-
-
-def _group(cell: Mapping[Hashable, Any]) -> tuple[Any, ...]:
-    """The key of cells that share a spread: metric, rule and data set, with averages over domains apart."""
-    return cell["metric"], cell.get(SELECT), cell.get("data.dataset"), cell.get("target") == AVERAGE
 
 
 def _sampled(workspace: Workspace, printed: Published) -> Sample:
