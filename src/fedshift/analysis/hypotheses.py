@@ -67,16 +67,13 @@ def judge(collected: Collected) -> list[Judged]:
         groups = of.groupby(["method", "seed"])[one.metric]
         means = groups.mean(skipna=False).where(groups.size() == len(left & right)).unstack("seed")
         pair = means.reindex([one.left, one.right]).dropna(axis=1)
-        interval = _interval(one, means[pair.columns], pair.diff().iloc[-1].mul(-1))  # left minus right
+        differences = pair.diff().iloc[-1].mul(-1)  # left minus right
+        shared = UNKNOWN if one.spread == "pair" else residual(means[pair.columns])
+        error = standard_error(differences, shared)
+        interval = around(float(differences.mean()), *error, one.level)
         word = outcome(one, str(dataset), interval)
         found.append(Judged(name, one, str(dataset), interval, pair.shape[1], means.shape[1], word))
     return found
-
-
-def _interval(hypothesis: Hypothesis, means: pd.DataFrame, differences: pd.Series[float]) -> Interval:
-    """The difference with its interval: NaN without a seed, without ends if no spread is known."""
-    shared = UNKNOWN if hypothesis.spread == "pair" else residual(means)
-    return around(float(differences.mean()), *standard_error(differences, shared), hypothesis.level)
 
 
 def outcome(hypothesis: Hypothesis, dataset: str, interval: Interval) -> Outcome:
