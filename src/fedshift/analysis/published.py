@@ -151,11 +151,7 @@ class Published:
 def find(
     workspace: Workspace, experiment: Experiment, method: str, values: Mapping[str, Any], metric: str
 ) -> Published | None:
-    """The published `metric` of a method at the axis `values`; None where the paper has none.
-
-    The experiment's `published` has the template of the run_key. An average over targets has the target
-    "mean".
-    """
+    """The published `metric` of a method at the axis `values`; None where the paper has none."""
     printed = _printed(workspace)
     return next(filter(None, map(printed.get, keys(experiment, method, values, metric))), None)
 

@@ -146,10 +146,10 @@ def declared(workspace: Workspace, experiment: Experiment) -> Iterator[Compariso
         cells = [side for side in (*left, *right) if isinstance(side, Compared)]
         pairs = [*itertools.product(map(as_sum, left), map(as_sum, right))]
         bound = points(workspace, row) if claim.margin is None else claim.margin
-        yield Comparison(row, pairs, bound, partial(changes, workspace, experiment, row, claim, cells))
+        yield Comparison(row, pairs, bound, partial(_changes, workspace, experiment, row, claim, cells))
 
 
-def changes(
+def _changes(
     workspace: Workspace,
     experiment: Experiment,
     row: Mapping[str, str],
@@ -158,11 +158,8 @@ def changes(
 ) -> list[str]:
     """The settings in which a claim's runs differ from the paper's: "federation.rounds 60, paper 200".
 
-    The settings that a method's own entry and the axes change are the claim's subject, and do not count as
-    differences. Neither do data sets, where a side names its own. Empty if all settings are the paper's.
-
-    `row`: the claim's row of reference/claims.csv.
-    `compared`: the runs of both sides.
+    Changes of a method's own entry and of the axes are the claim's subject, and do not count. Neither do data
+    sets, where a side names its own.
     """
     if (paper := protocol(workspace, experiment.protocol).paper) != row["paper"]:
         return [f"protocol {experiment.protocol} ({paper or 'ours'}), paper {row['paper']}"]
@@ -196,10 +193,7 @@ def changes(
 
 @functools.lru_cache(128)
 def _pairs(workspace: Workspace, text: str) -> list[tuple[Cell, Cell]]:
-    """The runs of an experiment (JSON), each with the same run under its protocol's own settings.
-
-    In the second run, the file's changes of the protocol for all methods are left out.
-    """
+    """The runs of an experiment (JSON), each with the same run without the file's changes of its protocol."""
     declared = Experiment.model_validate_json(text)
     bare: Partial = {"tables": {}, "figures": [], "claims": {}, "published": {}}
     bare |= {"adapt": {}, "evaluations": []}

@@ -212,12 +212,9 @@ def outcome(comparison: Comparison, differences: Sequence[Difference], said: Pri
 
 
 def _beyond(interval: Interval, sign: int, bound: float, strict: bool) -> bool:
-    """Whether an interval is above a bound (sign 1), or below it (sign -1).
-
-    A counted or declared value may also be equal to the bound, unless `strict`.
-    """
+    """Whether an interval is above a bound (sign 1), or below it (sign -1)."""
     low, high = interval.low - bound, interval.high - bound
-    if interval.low == interval.high:
+    if interval.low == interval.high:  # a counted or declared value, which may be equal to the bound
         return sign * low > ALIKE if strict else sign * low >= -ALIKE
     return low > 0 if sign > 0 else high < 0
 
@@ -329,11 +326,7 @@ class Values:
 
 
 def _over_rows(frame: pd.DataFrame, axes: list[str], cell: Compared) -> pd.DataFrame:
-    """The range of the cell's rows at each place on the axes, or the place of their largest value.
-
-    The range is the largest value minus the smallest. The place counts from 0 (the first row) to 100 (the
-    last). NaN if a row is missing.
-    """
+    """The range of the cell's rows, or the position of the largest; NaN at places where a row is missing."""
 
     def extent(values: pd.Series[float]) -> float:
         return float(values.max(skipna=False) - values.min(skipna=False))
@@ -350,10 +343,8 @@ def _over_rows(frame: pd.DataFrame, axes: list[str], cell: Compared) -> pd.DataF
 
 
 def _selected(workspace: Workspace, collected: Collected, metric: str, _: str) -> pd.DataFrame:
-    """Every planned run as in tables, with LATE for runs that never reach a value.
-
-    A relative metric is relative to the same row as in the table that has it.
-    """
+    """Every planned run as in tables, with LATE for runs that never reach a value."""
+    # A relative metric is relative to the same row as in the table that has it.
     against = {name: of.against for of in collected.experiment.tables.values() for name in of.metrics}
     table = Table(metrics=[metric], against=against.get(metric, ""))
     values = partial(of_runs, workspace, collected, collected.protocol.select, table)
