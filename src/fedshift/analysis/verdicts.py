@@ -63,16 +63,16 @@ class Interval(NamedTuple):
     high: float = math.nan
 
 
-def pooled(samples: Iterable[tuple[float, int]]) -> Spread:
-    """The common spread of samples, each with its standard deviation (divided by n - 1) and n.
+def pooled(samples: Iterable[tuple[float, int]], ddof: int = 1) -> Spread:
+    """The common spread of samples, each with its standard deviation (divided by n - ddof) and n.
 
     Samples of one value, or without a deviation, contribute nothing.
     """
-    told = [(deviation, n - 1) for deviation, n in samples if n > 1 and not math.isnan(deviation)]
-    freedom = sum(of for _, of in told)
+    told = [(deviation, n) for deviation, n in samples if n > 1 and not math.isnan(deviation)]
+    freedom = sum(n - 1 for _, n in told)
     if not freedom:
         return UNKNOWN
-    return Spread(math.sqrt(sum(deviation**2 * of for deviation, of in told) / freedom), freedom)
+    return Spread(math.sqrt(sum(deviation**2 * (n - ddof) for deviation, n in told) / freedom), freedom)
 
 
 def residual(values: pd.DataFrame) -> Spread:
@@ -150,7 +150,6 @@ def simultaneous(rows: int, freedom: float, level: float = LEVEL) -> float:
 COUNTED, POINTS = "counted", "points"  # of `rule`, with "percent"
 OVER_SEEDS = ("std", "ci95")  # published spreads that are over seeds
 ROUNDING = 1e-9  # of floating point
-Sample = tuple[float, int]  # a standard deviation, and of how many values
 
 
 def judge(workspace: Workspace, collected: Collected, cells: pd.DataFrame) -> pd.DataFrame:
@@ -170,8 +169,7 @@ def judge(workspace: Workspace, collected: Collected, cells: pd.DataFrame) -> pd
     by = [cells[name] for name in ("metric", SELECT, "data.dataset") if name in cells]
     by += [cells["target"] == AVERAGE] if "target" in cells else []
     for _, group in cells.groupby(by, sort=False, observed=True, dropna=False):
-        pairs = zip(group["std"], group["seeds"], strict=True)
-        ours = pooled((_sample(std, seeds, ddof), int(seeds)) for std, seeds in pairs)
+        ours = pooled(zip(group["std"], group["seeds"], strict=True), ddof)
         theirs = pooled(_sampled(workspace, known[uid]) for uid in group["uid"] if uid)
         for place, cell in group[judged[group.index]].to_dict("index").items():
             rows[place] = _verdict(workspace, cell, known[cell["uid"]], ours, theirs)
@@ -224,15 +222,11 @@ def summaries(cells: pd.DataFrame) -> list[tuple[str, ...]]:
     return lines
 
 
-def _sampled(workspace: Workspace, printed: Published) -> Sample:
+def _sampled(workspace: Workspace, printed: Published) -> tuple[float, int]:
     """The published deviation over seeds (divided by n - 1) and their number; NaN if it is not over seeds."""
-    if printed.kind not in OVER_SEEDS or not printed.n.isdigit():
+    n = int(printed.n) if printed.n.isdigit() else 0
+    if printed.kind not in OVER_SEEDS or n < 2:
         return math.nan, 0
-    known, n = setting(workspace, printed.row), int(printed.n)
+    known = setting(workspace, printed.row)
     ddof = protocol(workspace, known.protocol).ddof if known and printed.kind == "std" else 1
-    return _sample(printed.std, n, ddof), n
-
-
-def _sample(deviation: float, n: int, ddof: int) -> float:
-    """Convert the standard deviation of n values from the divisor n - ddof to n - 1."""
-    return deviation * math.sqrt((n - ddof) / (n - 1)) if n > 1 else math.nan
+    return printed.std * math.sqrt((n - ddof) / (n - 1)), n
