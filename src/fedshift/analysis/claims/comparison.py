@@ -81,13 +81,13 @@ class Comparison:
         return [cell for pair in self.pairs for side in pair for _, cell in side.terms]
 
 
-def bounds(relation: str, margin: float) -> tuple[float, ...]:
-    """The bounds that a difference is compared with.
+def bounds(relation: str, margin: float) -> list[tuple[int, float]]:
+    """The bounds that a difference must be above (1) or below (-1).
 
-    They are 0 for ">" and "<", the margin on the other side of 0 for ">=" and "<=", and the margin on both
-    sides for "~".
+    They are 0 for ">" and "<", the margin on the other side of 0 for ">=" and "<=", and both for "~".
     """
-    return {">=": (-margin,), "<=": (margin,), "~": (-margin, margin)}.get(relation, (0.0,))
+    above, below = (1, -margin), (-1, margin)
+    return {">": [(1, 0.0)], "<": [(-1, 0.0)], ">=": [above], "<=": [below], "~": [above, below]}[relation]
 
 
 def comparisons(workspace: Workspace, experiment: Experiment) -> list[Comparison]:
@@ -339,16 +339,11 @@ def on_print(workspace: Workspace, row: Mapping[str, str], comparison: Compariso
     difference = round(left[0] - right[0], 6)
     if math.isnan(difference):
         return Printed(math.nan, False, "not printed")
-    limits = bounds(relation, comparison.margin if comparison else points(workspace, row))
-    holds = {
-        ">": difference > limits[0],
-        ">=": difference >= limits[0],
-        "<": difference < limits[0],
-        "<=": difference <= limits[0],
-        "~": limits[0] <= difference <= limits[-1],
-    }[relation]
+    margin = comparison.margin if comparison else points(workspace, row)
+    beyond = [sign * (difference - bound) for sign, bound in bounds(relation, margin)]
+    holds = min(beyond) > 0 or (min(beyond) == 0 and relation not in (">", "<"))
     word: OnPrint = "holds" if holds else "fails"
-    distance = min(abs(difference - limit) for limit in limits)
+    distance = min(map(abs, beyond))
     if distance <= math.sqrt(left[1] + right[1]):
         word = "within the spread"
     elif distance + EXACT < left[2] + right[2]:

@@ -66,7 +66,6 @@ from fedshift.experiments.schema import SELECTED, Compared, Table
 from fedshift.storage.workspace import Workspace
 
 VALUE, LATE = "value", "late"
-SIGN = {">": 1, ">=": 1, "<": -1, "<=": -1}
 Terms = list[tuple[float, pd.DataFrame]]
 
 
@@ -199,12 +198,11 @@ def outcome(comparison: Comparison, differences: Sequence[Difference], said: Pri
         return any(_beyond(gap.interval(level), sign, bound, strict) for gap in differences)
 
     limits = bounds(comparison.relation, comparison.margin)
-    low, high = limits[0], limits[-1]
+    (sign, low), (_, high) = limits[0], limits[-1]
     one, other = (some, every) if comparison.one_is_enough else (every, some)
     if comparison.relation == "~":
         holds, fails = every(1, low) and one(-1, high), some(-1, low) or other(1, high)
     else:
-        sign = SIGN[comparison.relation]
         holds, fails = one(sign, low), other(-sign, low)
     if said.word != "not printed" and not said.holds:
         holds, fails = fails, holds
