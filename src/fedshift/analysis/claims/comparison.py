@@ -273,9 +273,8 @@ def side_names(comparison: Comparison, home: str) -> tuple[list[tuple[str, str]]
         return f"{row} ({', '.join(own)})" if own else row
 
     def side(of: Sum[Compared]) -> str:
-        signs = ["- " if factor < 0 else "+ " if place else "" for place, (factor, _) in enumerate(of.terms)]
-        parts = [sign + named(cell) for sign, (_, cell) in zip(signs, of.terms, strict=True)]
-        return " ".join(parts) or f"{of.constant:g}"
+        parts = [("- " if factor < 0 else "+ ") + named(cell) for factor, cell in of.terms]
+        return " ".join(parts).removeprefix("+ ") or f"{of.constant:g}"
 
     words = [*metrics] if len(metrics) == 1 else []
     words += [*shared, *(rounds - {SELECTED} if len(rounds) == 1 else ())]
