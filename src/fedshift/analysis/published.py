@@ -423,10 +423,7 @@ def compare(
     if left["modify"] != right["modify"]:
         others.append("partition.modify")
     for key in dict.fromkeys([*left, *right]):
-        value, other = (
-            CLASSES.get(side[key], side[key]) if key == "local.precision" else side.get(key)
-            for side in (left, right)
-        )
+        value, other = left.get(key), right.get(key)
         if value == other or any(key == name or key.startswith(f"{name}.") for name in (*free, *others)):
             continue
         if value not in (grid or {}).get(key, ()):
@@ -440,9 +437,9 @@ def _of_run(workspace: Workspace, row: Row, text: str) -> list[Difference]:
     if ours.data.dataset != row.ds_id:
         return [("data.dataset", ours.data.dataset, row.ds_id)]
     known = setting(workspace, row)
-    grid = _grid(workspace, known.protocol, row.algo) if known else {}
-    free = (*FREE, *(POOLED if row.partition == "pooled" else ()), *(known.over if known else ()))
-    return list(compare(ours, resolved(workspace, row), free, grid))
+    assert known is not None
+    free = (*FREE, *(POOLED if row.partition == "pooled" else ()), *known.over)
+    return list(compare(ours, resolved(workspace, row), free, _grid(workspace, known.protocol, row.algo)))
 
 
 _grid, _protocol = functools.cache(printed_grid), functools.cache(protocol)
@@ -458,9 +455,10 @@ def without_seed(text: str) -> str:
 def flat(text: str) -> dict[str, Any]:
     """A spec (JSON) by dotted key, with the default of every parameter that it does not set.
 
-    `modify` has the names of the changes of its partition.
+    `modify` has the names of the changes of its partition, and `local.precision` its class.
     """
     values = complete(RunSpec.model_validate_json(text)).model_dump(mode="json")
+    values["local"]["precision"] = CLASSES.get(values["local"]["precision"], values["local"]["precision"])
     values["modify"] = ", ".join(values["partition"]["modify"]) or "none"
     return dict(dotted(values))
 
