@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from fedshift.analysis import scorecard
-from fedshift.analysis.claims.join import Joined, join
+from fedshift.analysis.claims.comparison import Joined, join
 from fedshift.analysis.coverage import Number, numbers
 from fedshift.analysis.page import piped
 from fedshift.analysis.published import by_uid

@@ -20,6 +20,10 @@ from fedshift.analysis.verdicts import (
 )  # fmt: skip
 
 
+def half(interval: Interval) -> float:
+    return (interval.high - interval.low) / 2
+
+
 def test_a_pooled_spread_weighs_by_degrees_of_freedom() -> None:
     """Deviations 1 (3 seeds) and 2 (2 seeds): sqrt((2 * 1 + 1 * 4) / 3)."""
     spread = pooled([(1.0, 3), (2.0, 2), (5.0, 1), (math.nan, 4)])
@@ -30,10 +34,10 @@ def test_a_pooled_spread_weighs_by_degrees_of_freedom() -> None:
 def test_ours_beside_a_paper_without_a_spread_is_a_mean_of_as_many_seeds_beside_another() -> None:
     """s 1.5 of 6 degrees of freedom, 3 seeds each: 2.4469 * 1.5 * sqrt(2/3)."""
     found = beside_print(2.0, 3, Spread(1.5, 6), 3, UNKNOWN)
-    assert found.half == pytest.approx(2.446912 * 1.5 * math.sqrt(2 / 3))
+    assert half(found) == pytest.approx(2.446912 * 1.5 * math.sqrt(2 / 3))
     assert (found.low + found.high) / 2 == 2.0
     alone = beside_print(2.0, 1, UNKNOWN, 5, Spread(1.5, 4))
-    assert alone.half == pytest.approx(2.776445 * 1.5 * math.sqrt(1 + 1 / 5))
+    assert half(alone) == pytest.approx(2.776445 * 1.5 * math.sqrt(1 + 1 / 5))
     assert math.isnan(beside_print(2.0, 1, UNKNOWN, 3, UNKNOWN).low)
 
 
@@ -42,7 +46,7 @@ def test_two_spreads_are_welchs_test() -> None:
     welch = ttest_ind_from_stats(2.0, 1.0, 3, 0.0, 2.0, 5, equal_var=False)
     freedom = (1 / 3 + 4 / 5) ** 2 / ((1 / 3) ** 2 / 2 + (4 / 5) ** 2 / 4)
     error = 2.0 / welch.statistic
-    assert found.half == pytest.approx(t.ppf(0.975, freedom) * error)
+    assert half(found) == pytest.approx(t.ppf(0.975, freedom) * error)
     assert 2 * t.sf(2.0 / error, freedom) == pytest.approx(welch.pvalue)
 
 
@@ -90,6 +94,6 @@ def test_all_differences_at_once_have_dunnetts_quantile() -> None:
     """Of 4 methods beside a control and 6 seeds each: scipy's one-way test has 25 degrees of freedom."""
     control, *others = np.random.default_rng(1).standard_normal((5, 6))
     gap = others[0].mean() - control.mean()
-    half = dunnett(*others, control=control).confidence_interval().high[0] - gap
+    width = dunnett(*others, control=control).confidence_interval().high[0] - gap
     error = pooled((float(of.std(ddof=1)), 6) for of in (control, *others)).deviation * math.sqrt(2 / 6)
-    assert simultaneous(4, 25) == pytest.approx(half / error, abs=0.03)
+    assert simultaneous(4, 25) == pytest.approx(width / error, abs=0.03)

@@ -86,10 +86,7 @@ def numbers(workspace: Workspace, names: Iterable[str] | None = None) -> list[Nu
 
 @functools.cache
 def _places(workspace: Workspace, text: str) -> list[tuple[Key, Place]]:
-    """The cells of those tables of an experiment (JSON) that declare a published table.
-
-    Cached, as the experiment's tables, their claims and the scorecard request them in turn.
-    """
+    """The cells of those tables of an experiment (JSON) that declare a published table."""
     experiment = Experiment.model_validate_json(text)
     points = [*places(workspace, experiment)]
     found: list[tuple[Key, Place]] = []

@@ -23,7 +23,7 @@ import pandas as pd
 
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.quantities import PLACE, selected
-from fedshift.analysis.verdicts import Interval, around, pooled, residual
+from fedshift.analysis.verdicts import UNKNOWN, Interval, around, residual, standard_error
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.schema import Hypothesis
 
@@ -67,22 +67,13 @@ def judge(collected: Collected) -> list[Judged]:
         groups = of.groupby(["method", "seed"])[one.metric]
         means = groups.mean(skipna=False).where(groups.size() == len(left & right)).unstack("seed")
         pair = means.reindex([one.left, one.right]).dropna(axis=1)
-        interval = _interval(one, means[pair.columns], pair.diff().iloc[-1].mul(-1))  # left minus right
+        differences = pair.diff().iloc[-1].mul(-1)  # left minus right
+        shared = UNKNOWN if one.spread == "pair" else residual(means[pair.columns])
+        error = standard_error(differences, shared)
+        interval = around(float(differences.mean()), *error, one.level)
         word = outcome(one, str(dataset), interval)
         found.append(Judged(name, one, str(dataset), interval, pair.shape[1], means.shape[1], word))
     return found
-
-
-def _interval(hypothesis: Hypothesis, means: pd.DataFrame, differences: pd.Series[float]) -> Interval:
-    """The difference with its interval: NaN without a seed, without ends if no spread is known."""
-    mean, n = float(differences.mean()), len(differences)
-    if hypothesis.spread == "pair":
-        spread, share = pooled([(float(differences.std()), n)]), 1
-    else:
-        spread, share = residual(means), 2
-    if not n or not spread.known:
-        return Interval(mean)
-    return around(mean, spread.deviation * math.sqrt(share / n), spread.freedom, hypothesis.level)
 
 
 def outcome(hypothesis: Hypothesis, dataset: str, interval: Interval) -> Outcome:

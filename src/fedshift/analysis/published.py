@@ -151,11 +151,7 @@ class Published:
 def find(
     workspace: Workspace, experiment: Experiment, method: str, values: Mapping[str, Any], metric: str
 ) -> Published | None:
-    """The published `metric` of a method at the axis `values`; None where the paper has none.
-
-    The experiment's `published` has the template of the run_key. An average over targets has the target
-    "mean".
-    """
+    """The published `metric` of a method at the axis `values`; None where the paper has none."""
     printed = _printed(workspace)
     return next(filter(None, map(printed.get, keys(experiment, method, values, metric))), None)
 
@@ -181,18 +177,8 @@ def keys(
         yield from ((key, name) for name in ids(metric))
 
 
-def scaled(
-    workspace: Workspace,
-    experiment: Experiment,
-    table: Table,
-    values: dict[str, Any],
-    metric: str,
-    printed: Published,
-) -> Published:
-    """A published number in the unit of its cell: for a ratio, divided by the number of the row `against`."""
-    if column(metric).relative != "ratio":
-        return printed
-    base = find(workspace, experiment, table.against, values, metric)
+def ratio(printed: Published, base: Published | None) -> Published:
+    """A published number as its ratio to another; NaN where that is not published."""
     over = base.judged if base else math.nan
     numbers = {name: getattr(printed, name) / over for name in ("value", "judged", "half")}
     return replace(printed, **numbers, std=math.nan)
@@ -437,10 +423,7 @@ def compare(
     if left["modify"] != right["modify"]:
         others.append("partition.modify")
     for key in dict.fromkeys([*left, *right]):
-        value, other = (
-            CLASSES.get(side[key], side[key]) if key == "local.precision" else side.get(key)
-            for side in (left, right)
-        )
+        value, other = left.get(key), right.get(key)
         if value == other or any(key == name or key.startswith(f"{name}.") for name in (*free, *others)):
             continue
         if value not in (grid or {}).get(key, ()):
@@ -454,9 +437,9 @@ def _of_run(workspace: Workspace, row: Row, text: str) -> list[Difference]:
     if ours.data.dataset != row.ds_id:
         return [("data.dataset", ours.data.dataset, row.ds_id)]
     known = setting(workspace, row)
-    grid = _grid(workspace, known.protocol, row.algo) if known else {}
-    free = (*FREE, *(POOLED if row.partition == "pooled" else ()), *(known.over if known else ()))
-    return list(compare(ours, resolved(workspace, row), free, grid))
+    assert known is not None
+    free = (*FREE, *(POOLED if row.partition == "pooled" else ()), *known.over)
+    return list(compare(ours, resolved(workspace, row), free, _grid(workspace, known.protocol, row.algo)))
 
 
 _grid, _protocol = functools.cache(printed_grid), functools.cache(protocol)
@@ -472,9 +455,10 @@ def without_seed(text: str) -> str:
 def flat(text: str) -> dict[str, Any]:
     """A spec (JSON) by dotted key, with the default of every parameter that it does not set.
 
-    `modify` has the names of the changes of its partition.
+    `modify` has the names of the changes of its partition, and `local.precision` its class.
     """
     values = complete(RunSpec.model_validate_json(text)).model_dump(mode="json")
+    values["local"]["precision"] = CLASSES.get(values["local"]["precision"], values["local"]["precision"])
     values["modify"] = ", ".join(values["partition"]["modify"]) or "none"
     return dict(dotted(values))
 
@@ -514,5 +498,5 @@ def printed_cell(
         differs += [UNIT] if row == table.against else []
         unit = find(workspace, experiment, table.against, values, metric)
         differs += differences(workspace, protocol, unit, base) if unit else []
-        printed = scaled(workspace, experiment, table, values, metric, printed)
+        printed = ratio(printed, unit)
     return printed, list(dict.fromkeys(differs))

@@ -14,12 +14,12 @@ from typing import NamedTuple
 import pandas as pd
 
 from fedshift.analysis import published
-from fedshift.analysis.claims.join import Joined, join
+from fedshift.analysis.claims.comparison import Joined, join
 from fedshift.analysis.claims.words import compared, sentences
 from fedshift.analysis.coverage import Number, numbers
 from fedshift.analysis.page import piped, template
 from fedshift.analysis.published import COPIED, judged_by
-from fedshift.analysis.verdicts import COUNTED, OUTCOMES, POINTS, WORDS, root_mean_square
+from fedshift.analysis.verdicts import COUNTED, OUTCOMES, POINTS, WORDS
 from fedshift.common.files import write_text
 from fedshift.experiments.paper_claims import table_of
 from fedshift.storage.workspace import Workspace
@@ -246,7 +246,7 @@ def _of_tables(cells: Mapping[str, pd.DataFrame], links: Links) -> Iterator[Find
                 distances = points["difference"].abs()
                 said.append(
                     f"{DISTANCE}{distances.median():.1f} points at the median, "
-                    f"{distances.max():.1f} at most, {root_mean_square([*distances]):.1f} rms"
+                    f"{distances.max():.1f} at most, {(distances**2).mean() ** 0.5:.1f} rms"
                 )
                 low, high = int(points["seeds"].min()), int(points["seeds"].max())
                 said.append(f"{low} seed{'s' * (high > 1)}" if low == high else f"{low} to {high} seeds")

@@ -16,10 +16,12 @@ with a small spread, and too narrow for those with a large one (simulation: docs
   digit, or in the same words, or they do not. A setting that was copied from the paper has no verdict.
 """
 
+from __future__ import annotations
+
 import math
 import re
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
@@ -33,9 +35,9 @@ from fedshift.storage.workspace import Workspace
 LEVEL = 0.05
 ALIKE = 1e-9  # a smaller standard deviation is rounding
 Word = Literal["consistent", "different", "too few seeds"]
-WORDS: tuple[Word, ...] = ("consistent", "different", "too few seeds")
+WORDS: tuple[Word, ...] = get_args(Word)
 Outcome = Literal["as published", "against", "open", "not run"]  # of a comparison of methods
-OUTCOMES: tuple[Outcome, ...] = ("as published", "against", "open", "not run")
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 
 class Spread(NamedTuple):
@@ -60,22 +62,17 @@ class Interval(NamedTuple):
     low: float = math.nan
     high: float = math.nan
 
-    @property
-    def half(self) -> float:
-        """Half of its width."""
-        return (self.high - self.low) / 2
 
-
-def pooled(samples: Iterable[tuple[float, int]]) -> Spread:
-    """The common spread of samples, each with its standard deviation (divided by n - 1) and n.
+def pooled(samples: Iterable[tuple[float, int]], ddof: int = 1) -> Spread:
+    """The common spread of samples, each with its standard deviation (divided by n - ddof) and n.
 
     Samples of one value, or without a deviation, contribute nothing.
     """
-    told = [(deviation, n - 1) for deviation, n in samples if n > 1 and not math.isnan(deviation)]
-    freedom = sum(of for _, of in told)
+    told = [(deviation, n) for deviation, n in samples if n > 1 and not math.isnan(deviation)]
+    freedom = sum(n - 1 for _, n in told)
     if not freedom:
         return UNKNOWN
-    return Spread(math.sqrt(sum(deviation**2 * of for deviation, of in told) / freedom), freedom)
+    return Spread(math.sqrt(sum(deviation**2 * (n - ddof) for deviation, n in told) / freedom), freedom)
 
 
 def residual(values: pd.DataFrame) -> Spread:
@@ -107,17 +104,23 @@ def beside_print(difference: float, n: int, ours: Spread, printed_n: int, printe
     return around(difference, math.sqrt(sum(parts)), freedom)
 
 
+def standard_error(differences: pd.Series[float], shared: Spread) -> Spread:
+    """The standard error of the mean of paired differences, one for each seed; UNKNOWN without a spread.
+
+    `shared`: the spread of one seed of one row. If it is not known, that of the differences counts.
+    """
+    n, rows, spread = len(differences), 2, shared
+    if not shared.known:
+        rows, spread = 1, pooled([(float(differences.std()), n)])
+    return Spread(spread.deviation * math.sqrt(rows / n), spread.freedom) if n and spread.known else UNKNOWN
+
+
 def around(difference: float, error: float, freedom: float, level: float = LEVEL) -> Interval:
-    """A difference with the interval given by its standard error."""
-    half = quantile(freedom, level) * error
-    return Interval(difference, difference - half, difference + half)
-
-
-def quantile(freedom: float, level: float = LEVEL) -> float:
-    """Student's two-sided quantile."""
+    """A difference with Student's interval given by its standard error; without ends if that is NaN."""
     from scipy.special import stdtrit  # scipy.stats takes seconds to import
 
-    return float(stdtrit(freedom, 1 - level / 2))
+    half = float(stdtrit(freedom, 1 - level / 2)) * error
+    return Interval(difference, difference - half, difference + half)
 
 
 def word(interval: Interval, margin: float) -> Word:
@@ -127,7 +130,7 @@ def word(interval: Interval, margin: float) -> Word:
     """
     if interval.low > 0 or interval.high < 0:
         return "different"
-    return "consistent" if interval.half <= margin else "too few seeds"
+    return "consistent" if interval.high - interval.low <= 2 * margin else "too few seeds"
 
 
 def simultaneous(rows: int, freedom: float, level: float = LEVEL) -> float:
@@ -144,15 +147,9 @@ def simultaneous(rows: int, freedom: float, level: float = LEVEL) -> float:
     return float(np.quantile(draws / scale, 1 - level))
 
 
-def root_mean_square(values: Sequence[float]) -> float:
-    """The root mean square; NaN without values."""
-    return math.sqrt(sum(value**2 for value in values) / len(values)) if values else math.nan
-
-
 COUNTED, POINTS = "counted", "points"  # of `rule`, with "percent"
 OVER_SEEDS = ("std", "ci95")  # published spreads that are over seeds
 ROUNDING = 1e-9  # of floating point
-Sample = tuple[float, int]  # a standard deviation, and of how many values
 
 
 def judge(workspace: Workspace, collected: Collected, cells: pd.DataFrame) -> pd.DataFrame:
@@ -168,10 +165,11 @@ def judge(workspace: Workspace, collected: Collected, cells: pd.DataFrame) -> pd
     if not judged.any():
         return cells
     rows: dict[Hashable, dict[str, Any]] = {}
-    groups = pd.Series([*map(_group, cells.to_dict("records"))], cells.index)
-    for _, group in cells.groupby(groups, sort=False):
-        pairs = zip(group["std"], group["seeds"], strict=True)
-        ours = pooled((_sample(std, seeds, ddof), int(seeds)) for std, seeds in pairs)
+    # Cells of one metric, rule and data set share a spread; averages over domains have their own.
+    by = [cells[name] for name in ("metric", SELECT, "data.dataset") if name in cells]
+    by += [cells["target"] == AVERAGE] if "target" in cells else []
+    for _, group in cells.groupby(by, sort=False, observed=True, dropna=False):
+        ours = pooled(zip(group["std"], group["seeds"], strict=True), ddof)
         theirs = pooled(_sampled(workspace, known[uid]) for uid in group["uid"] if uid)
         for place, cell in group[judged[group.index]].to_dict("index").items():
             rows[place] = _verdict(workspace, cell, known[cell["uid"]], ours, theirs)
@@ -218,26 +216,17 @@ def summaries(cells: pd.DataFrame) -> list[tuple[str, ...]]:
         words = [str((rows["verdict"] == word).sum()) for word in WORDS]
         points = rows[rows["rule"] == POINTS]
         halves = ((points["high"] - points["low"]) / 2).dropna()
-        distance = "" if points.empty else f"{root_mean_square([*points['difference']]):.1f}"
+        distance = "" if points.empty else f"{(points['difference'] ** 2).mean() ** 0.5:.1f}"
         half = "" if halves.empty else f"±{halves.median():.1f}"
         lines.append((str(table), str(len(rows)), *words, distance, half))
     return lines
 
 
-def _group(cell: Mapping[Hashable, Any]) -> tuple[Any, ...]:
-    """The key of cells that share a spread: metric, rule and data set, with averages over domains apart."""
-    return cell["metric"], cell.get(SELECT), cell.get("data.dataset"), cell.get("target") == AVERAGE
-
-
-def _sampled(workspace: Workspace, printed: Published) -> Sample:
+def _sampled(workspace: Workspace, printed: Published) -> tuple[float, int]:
     """The published deviation over seeds (divided by n - 1) and their number; NaN if it is not over seeds."""
-    if printed.kind not in OVER_SEEDS or not printed.n.isdigit():
+    n = int(printed.n) if printed.n.isdigit() else 0
+    if printed.kind not in OVER_SEEDS or n < 2:
         return math.nan, 0
-    known, n = setting(workspace, printed.row), int(printed.n)
+    known = setting(workspace, printed.row)
     ddof = protocol(workspace, known.protocol).ddof if known and printed.kind == "std" else 1
-    return _sample(printed.std, n, ddof), n
-
-
-def _sample(deviation: float, n: int, ddof: int) -> float:
-    """Convert the standard deviation of n values from the divisor n - ddof to n - 1."""
-    return deviation * math.sqrt((n - ddof) / (n - 1)) if n > 1 else math.nan
+    return printed.std * math.sqrt((n - ddof) / (n - 1)), n

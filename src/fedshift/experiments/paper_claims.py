@@ -59,12 +59,10 @@ def compared(
         check_known(f"{where}.rows", "method of this claim", name, printed)
     sides: list[list[Compared]] = []
     for name in printed:
-        chosen = claim.rows.get(name, [])
-        chosen = chosen if isinstance(chosen, list) else [chosen]
-        if chosen:
-            sides.append([_complete(one, claim, experiment, f"{where}.rows.{name}") for one in chosen])
-        elif name in claim.rows or not NUMBER.fullmatch(name):
-            sides.append([_complete(_row(name, experiment, where), claim, experiment, where)])
+        if name in claim.rows or not NUMBER.fullmatch(name):
+            chosen = claim.rows.get(name) or _row(name, experiment, where)
+            several = chosen if isinstance(chosen, list) else [chosen]
+            sides.append([_complete(one, claim, experiment, f"{where}.rows.{name}") for one in several])
     left, *right = sides
     numbers = [float(name) for name in printed if NUMBER.fullmatch(name)]
     return left, [*(side for several in right for side in several), *numbers]

@@ -175,11 +175,6 @@ class Preset(BaseModel):
         parts = [*(self.protocols.get(name, {}) for name in lineage), presets[preset]]
         return merge(*(part.get(place, {}) for part in parts for place in ("*", dataset)))
 
-    def searched(self, lineage: Iterable[str]) -> dict[str, Space]:
-        """Search spaces of this method under protocols, the base first; those of "*" if none is named."""
-        named = [self.grid[name] for name in lineage if name in self.grid] or [self.grid.get("*", {})]
-        return {key: space for part in named for key, space in part.items()}
-
 
 def merge(*parts: Partial) -> Partial:
     """A deep merge of nested mappings; later ones win, lists are replaced."""
@@ -233,9 +228,13 @@ def protocol(workspace: Workspace, name: str) -> Protocol:
 
 
 def searched(workspace: Workspace, name: str, method: str) -> dict[str, Space]:
-    """Search spaces of a method under a protocol: dotted key -> values."""
-    of_method = preset(workspace, method).searched(lineage(workspace, name))
-    return {**protocol(workspace, name).grid, **of_method}
+    """Search spaces of a method under a protocol: dotted key -> values.
+
+    The method's are those of the protocol and its bases, the base first; those of "*" if it names none.
+    """
+    grid = preset(workspace, method).grid
+    own = [grid[base] for base in lineage(workspace, name) if base in grid] or [grid.get("*", {})]
+    return {key: space for part in (protocol(workspace, name).grid, *own) for key, space in part.items()}
 
 
 def printed_grid(workspace: Workspace, name: str, method: str) -> dict[str, Space]:

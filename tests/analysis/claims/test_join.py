@@ -6,8 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fedshift.analysis.claims.comparison import _margin
-from fedshift.analysis.claims.join import NEEDS, UNTESTED, Joined, join
+from fedshift.analysis.claims.comparison import NEEDS, UNTESTED, Joined, _margin, join
 from fedshift.analysis.coverage import LOST, Number
 from fedshift.analysis.published import by_uid
 from fedshift.common.errors import FedshiftError

@@ -1,5 +1,7 @@
 """A claim as sums of cells of experiments, ready to be judged; and its outcome on the paper's own numbers.
 
+`join` has all claims, each with the experiments that test it, or the reason why there is none.
+
 Most comparisons follow from reference/claims.csv: each published number has one cell
 (fedshift.analysis.coverage). That cell may belong to another experiment than the claim's left side. The other
 comparisons are declared under `claims` of an experiment.
@@ -9,6 +11,7 @@ import functools
 import itertools
 import math
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,9 +20,10 @@ from typing import Literal, NamedTuple
 import pandas as pd
 
 from fedshift.analysis import published
-from fedshift.analysis.coverage import Number, numbers
+from fedshift.analysis.coverage import Number, Place, numbers
 from fedshift.analysis.page import PLAIN
-from fedshift.common.errors import FedshiftError
+from fedshift.common.errors import FedshiftError, unknown
+from fedshift.common.yaml_file import read
 from fedshift.experiments.column import column
 from fedshift.experiments.expand import Cell, expand
 from fedshift.experiments.load import available, load
@@ -29,6 +33,13 @@ from fedshift.experiments.schema import COST_MARGIN, SELECTED, Claim, Compared, 
 from fedshift.storage.workspace import Workspace
 
 EXACT = 1e-9  # a smaller difference is our rounding
+# Why a claim has no place, by the words of reference/claims.yaml. For a claim on published numbers, the
+# reason is that of the number without a cell (fedshift.analysis.coverage).
+NEEDS = {
+    "outlines": "needs outlines of the objects, which no data set here has (StableFDG Fig. 5, 6)",
+    "network": "is of a network's size alone, or a vector's length: of no runs",
+}
+UNTESTED = "no experiment here tests it"  # in a project without the experiments that test it
 OnPrint = Literal["holds", "fails", "within the spread", "within the rounding", "not printed"]
 
 
@@ -37,19 +48,14 @@ class Comparison:
     """A claim (a row of reference/claims.csv) as pairs of its left side and one right side.
 
     `margin`: that of "~", ">=" and "<=", in the unit of the metric.
-    `settings`: returns the settings in which the runs differ from the paper's. It is called only when needed,
+    `differs`: returns the settings in which the runs differ from the paper's. It is called only when needed,
         as resolving specifications takes seconds.
     """
 
     claim: Mapping[str, str]
     pairs: list[tuple[Sum[Compared], Sum[Compared]]]
     margin: float
-    settings: Callable[[], Iterable[str]]
-
-    @functools.cached_property
-    def differs(self) -> tuple[str, ...]:
-        """The settings in which the runs differ from the paper's."""
-        return tuple(dict.fromkeys(self.settings()))
+    differs: Callable[[], Iterable[str]]
 
     @property
     def relation(self) -> str:
@@ -75,13 +81,13 @@ class Comparison:
         return [cell for pair in self.pairs for side in pair for _, cell in side.terms]
 
 
-def bounds(relation: str, margin: float) -> tuple[float, ...]:
-    """The bounds that a difference is compared with.
+def bounds(relation: str, margin: float) -> list[tuple[int, float]]:
+    """The bounds that a difference must be above (1) or below (-1).
 
-    They are 0 for ">" and "<", the margin on the other side of 0 for ">=" and "<=", and the margin on both
-    sides for "~".
+    They are 0 for ">" and "<", the margin on the other side of 0 for ">=" and "<=", and both for "~".
     """
-    return {">=": (-margin,), "<=": (margin,), "~": (-margin, margin)}.get(relation, (0.0,))
+    above, below = (1, -margin), (-1, margin)
+    return {">": [(1, 0.0)], "<": [(-1, 0.0)], ">=": [above], "<=": [below], "~": [above, below]}[relation]
 
 
 def comparisons(workspace: Workspace, experiment: Experiment) -> list[Comparison]:
@@ -93,45 +99,35 @@ def comparisons(workspace: Workspace, experiment: Experiment) -> list[Comparison
     not train, and for a paper without a margin in reference/published.yaml.
     """
     derived = generated(workspace, [experiment])
-    return [
-        *(comparison for comparison in derived if comparison.claim["id"] not in experiment.claims),
-        *declared(workspace, experiment),
-    ]
+    own = [comparison for comparison in derived if comparison.claim["id"] not in experiment.claims]
+    return [*own, *declared(workspace, experiment)]
 
 
-def generated(
-    workspace: Workspace, homes: Iterable[Experiment], known: Mapping[str, Number] | None = None
-) -> Iterator[Comparison]:
+def generated(workspace: Workspace, homes: Iterable[Experiment]) -> Iterator[Comparison]:
     """The claims whose published numbers all have a cell, in the order of the reference.
 
-    The cell of the left side is in one of the experiments `homes`.
-
-    `known`: fedshift.analysis.coverage.numbers by uid, if already computed.
+    The left side is in a table that one of the experiments `homes` reproduces.
     """
-    mine, known = {of for home in homes for of in _printed(home)}, known or {}
-    rows = paper_claims(workspace) if mine else {}
-    derived = {name: of for name, row in rows.items() if (of := sides(workspace, row))}
-    derived = {name: of for name, of in derived.items() if table_of(of[0].terms[0][1]) in mine}
-    if derived and not known:
-        tables = {table_of(uid) for of in derived.values() for side in of for _, uid in side.terms}
-        names = [name for name in available(workspace) if tables & {*_printed(load(workspace, name))}]
-        known = {number.uid: number for number in numbers(workspace, names)}
-    for name, printed in derived.items():
-        cells = {uid: known[uid] for side in printed for _, uid in side.terms}
-        if all(number.places for number in cells.values()):
+    mine = {of for home in homes for of in _printed(home)}
+    every = [(row, sides(workspace, row)) for row in paper_claims(workspace).values()] if mine else []
+    derived = [(row, of) for row, of in every if of and table_of(of[0].terms[0][1]) in mine]
+    if not derived:
+        return
+    tables = {table_of(uid) for _, of in derived for side in of for _, uid in side.terms}
+    names = [name for name in available(workspace) if tables & {*_printed(load(workspace, name))}]
+    known = {number.uid: number.places for number in numbers(workspace, names)}
+    for row, printed in derived:
+        cells = {uid: known[uid][0] for side in printed for _, uid in side.terms if known[uid]}
+        if all(uid in cells for side in printed for _, uid in side.terms):
             left, *right = (_sum(workspace, side, cells) for side in printed)
-            bound = _margin(workspace, rows[name], left, printed[1])
-            yield Comparison(
-                rows[name], [(left, other) for other in right], bound, partial(_differs, cells.values())
-            )
+            bound = _margin(workspace, row, left, printed[1])
+            pairs = [(left, other) for other in right]
+            yield Comparison(row, pairs, bound, partial(_differs, cells.values()))
 
 
-def _differs(numbers: Iterable[Number]) -> Iterator[str]:
-    """All settings in which the numbers' cells differ from the paper.
-
-    The unit does not count: a cell may be the row that ratios refer to, whose own value is 1.
-    """
-    return (text for number in numbers for text in number.places[0].differs if text != published.UNIT)
+def _differs(places: Iterable[Place]) -> Iterator[str]:
+    """The settings in which cells differ from the paper, except the unit: that of a ratio's own base is 1."""
+    return (text for place in places for text in place.differs if text != published.UNIT)
 
 
 def declared(workspace: Workspace, experiment: Experiment) -> Iterator[Comparison]:
@@ -150,10 +146,10 @@ def declared(workspace: Workspace, experiment: Experiment) -> Iterator[Compariso
         cells = [side for side in (*left, *right) if isinstance(side, Compared)]
         pairs = [*itertools.product(map(as_sum, left), map(as_sum, right))]
         bound = points(workspace, row) if claim.margin is None else claim.margin
-        yield Comparison(row, pairs, bound, partial(changes, workspace, experiment, row, claim, cells))
+        yield Comparison(row, pairs, bound, partial(_changes, workspace, experiment, row, claim, cells))
 
 
-def changes(
+def _changes(
     workspace: Workspace,
     experiment: Experiment,
     row: Mapping[str, str],
@@ -162,11 +158,8 @@ def changes(
 ) -> list[str]:
     """The settings in which a claim's runs differ from the paper's: "federation.rounds 60, paper 200".
 
-    The settings that a method's own entry and the axes change are the claim's subject, and do not count as
-    differences. Neither do data sets, where a side names its own. Empty if all settings are the paper's.
-
-    `row`: the claim's row of reference/claims.csv.
-    `compared`: the runs of both sides.
+    Changes of a method's own entry and of the axes are the claim's subject, and do not count. Neither do data
+    sets, where a side names its own.
     """
     if (paper := protocol(workspace, experiment.protocol).paper) != row["paper"]:
         return [f"protocol {experiment.protocol} ({paper or 'ours'}), paper {row['paper']}"]
@@ -200,10 +193,7 @@ def changes(
 
 @functools.lru_cache(128)
 def _pairs(workspace: Workspace, text: str) -> list[tuple[Cell, Cell]]:
-    """The runs of an experiment (JSON), each with the same run under its protocol's own settings.
-
-    In the second run, the file's changes of the protocol for all methods are left out.
-    """
+    """The runs of an experiment (JSON), each with the same run without the file's changes of its protocol."""
     declared = Experiment.model_validate_json(text)
     bare: Partial = {"tables": {}, "figures": [], "claims": {}, "published": {}}
     bare |= {"adapt": {}, "evaluations": []}
@@ -237,11 +227,11 @@ def _printed(experiment: Experiment) -> list[tuple[str, str]]:
     return [(experiment.paper, name) for table in experiment.tables.values() for name in table.printed]
 
 
-def _sum(workspace: Workspace, side: Sum[str], cells: Mapping[str, Number]) -> Sum[Compared]:
+def _sum(workspace: Workspace, side: Sum[str], cells: Mapping[str, Place]) -> Sum[Compared]:
     """The cells of published numbers. All cells of a row along one axis become a single one, their mean."""
     groups: dict[tuple[float, str, str, str], list[Compared]] = {}
     for factor, uid in side.terms:
-        place = cells[uid].places[0]
+        place = cells[uid]
         where = {axis: value for axis, value in place.values.items() if value != published.AVERAGE}
         cell = Compared(
             experiment=place.experiment, row=place.row, metric=place.metric, where=where, rounds=SELECTED
@@ -264,41 +254,35 @@ def side_names(comparison: Comparison, home: str) -> tuple[list[tuple[str, str]]
 
     `home`: the experiment that tests the claim, which is left out of the names.
     """
-    cells = comparison.cells
-    first = cells[0]
-    shared = {
-        axis: value
-        for axis, value in first.where.items()
-        if all(cell.where.get(axis) == value for cell in cells)
-    }
-    metrics, rounds = ({getattr(cell, name) for cell in cells} for name in ("metric", "rounds"))
 
-    def value(axis: str, of: object) -> str:
-        return str(of) if axis in PLAIN else f"{axis.rpartition('.')[2]} {of}"
+    def places(cell: Compared) -> list[str]:
+        return [
+            str(of) if axis in PLAIN else f"{axis.rpartition('.')[2]} {of}" for axis, of in cell.where.items()
+        ]
+
+    cells = comparison.cells
+    metrics, rounds = ({getattr(cell, name) for cell in cells} for name in ("metric", "rounds"))
+    shared = [place for place in places(cells[0]) if all(place in places(cell) for cell in cells)]
 
     def named(cell: Compared) -> str:
-        own = [value(axis, of) for axis, of in cell.where.items() if axis not in shared]
-        own += [cell.metric] if len(metrics) > 1 else []
-        own += [cell.rounds] if len(rounds) > 1 else []
-        own += [] if cell.experiment == home else [cell.experiment]
+        own = [place for place in places(cell) if place not in shared]
+        own += [cell.metric] * (len(metrics) > 1) + [cell.rounds] * (len(rounds) > 1)
+        own += [cell.experiment] * (cell.experiment != home)
         word = "range of " * bool(cell.range) + "peak of " * bool(cell.peak)
         row = word + ", ".join([cell.row, *cell.range, *cell.peak])
         return f"{row} ({', '.join(own)})" if own else row
 
     def side(of: Sum[Compared]) -> str:
-        signs = ["- " if factor < 0 else "+ " if place else "" for place, (factor, _) in enumerate(of.terms)]
-        parts = [sign + named(cell) for sign, (_, cell) in zip(signs, of.terms, strict=True)]
-        return " ".join(parts) or f"{of.constant:g}"
+        parts = [("- " if factor < 0 else "+ ") + named(cell) for factor, cell in of.terms]
+        return " ".join(parts).removeprefix("+ ") or f"{of.constant:g}"
 
-    words = [first.metric] if len(metrics) == 1 else []
-    words += [value(axis, of) for axis, of in shared.items()]
-    words += [first.rounds] if rounds != {SELECTED} and len(rounds) == 1 else []
+    words = [*metrics] if len(metrics) == 1 else []
+    words += [*shared, *(rounds - {SELECTED} if len(rounds) == 1 else ())]
     return [(side(left), side(right)) for left, right in comparison.pairs], words
 
 
-def statement(comparison: Comparison, home: str) -> str:
-    """A claim in one line, "hfedf > each of 5, ood, d 1"; `home` as in `side_names`."""
-    names, words = side_names(comparison, home)
+def statement(comparison: Comparison, names: Iterable[tuple[str, str]], words: Iterable[str]) -> str:
+    """A claim in one line, "hfedf > each of 5, ood, d 1", from its `side_names`."""
     several = "the best of" if comparison.one_is_enough else "each of"
     left, right = (
         next(iter(of)) if len(of) == 1 else f"{word} {len(of)}"
@@ -354,16 +338,11 @@ def on_print(workspace: Workspace, row: Mapping[str, str], comparison: Compariso
     difference = round(left[0] - right[0], 6)
     if math.isnan(difference):
         return Printed(math.nan, False, "not printed")
-    limits = bounds(relation, comparison.margin if comparison else points(workspace, row))
-    holds = {
-        ">": difference > limits[0],
-        ">=": difference >= limits[0],
-        "<": difference < limits[0],
-        "<=": difference <= limits[0],
-        "~": limits[0] <= difference <= limits[-1],
-    }[relation]
+    margin = comparison.margin if comparison else points(workspace, row)
+    beyond = [sign * (difference - bound) for sign, bound in bounds(relation, margin)]
+    holds = min(beyond) > 0 or (min(beyond) == 0 and relation not in (">", "<"))
     word: OnPrint = "holds" if holds else "fails"
-    distance = min(abs(difference - limit) for limit in limits)
+    distance = min(map(abs, beyond))
     if distance <= math.sqrt(left[1] + right[1]):
         word = "within the spread"
     elif distance + EXACT < left[2] + right[2]:
@@ -377,5 +356,57 @@ def _scaled(workspace: Workspace, uid: str, comparison: Comparison | None) -> pu
     if comparison is None or column((cell := comparison.cells[0]).metric).relative != "ratio":
         return printed
     experiment = load(workspace, cell.experiment)
-    table = next(table for table in experiment.tables.values() if cell.metric in table.metrics)
-    return published.scaled(workspace, experiment, table, dict(cell.where), cell.metric, printed)
+    against = next(table.against for table in experiment.tables.values() if cell.metric in table.metrics)
+    base = published.find(workspace, experiment, against, cell.where, cell.metric)
+    return published.ratio(printed, base)
+
+
+@dataclass(frozen=True)
+class Joined:
+    """A claim with its outcome on the paper's own numbers.
+
+    `places`: the experiments and comparisons that test it; the first one counts.
+    `reason`: why there is none.
+    """
+
+    claim: str
+    paper: str
+    item: str
+    text: str
+    on_print: Printed
+    reason: str
+    places: list[tuple[str, Comparison]]
+
+
+def join(workspace: Workspace, numbers: Iterable[Number]) -> list[Joined]:
+    """Every claim, in the order of the reference.
+
+    `numbers`: all numbers of fedshift.analysis.coverage.
+
+    Raises FedshiftError for a reason in reference/claims.yaml that is not one of NEEDS, and for a paper
+    without a margin in reference/published.yaml.
+    """
+    reasons = {number.uid: number.reason for number in numbers}  # also by claim, and by group of claims
+    for word, claims in read(workspace.reference / "claims.yaml").get("needs", {}).items():
+        if word not in NEEDS:
+            raise unknown("reference/claims.yaml: needs", "reason", word, NEEDS)
+        reasons |= dict.fromkeys(claims, NEEDS[word])
+    experiments = {name: load(workspace, name) for name in available(workspace)}
+    every: dict[str, list[tuple[str, Comparison]]] = defaultdict(list)
+    for comparison in generated(workspace, experiments.values()):
+        home, name = comparison.cells[0].experiment, comparison.claim["id"]
+        if name not in experiments[home].claims:  # it declares it, below
+            every[name].append((home, comparison))
+    for home, experiment in experiments.items():
+        for comparison in declared(workspace, experiment):
+            every[comparison.claim["id"]].append((home, comparison))
+    joined = []
+    for name, row in paper_claims(workspace).items():
+        places = every[name]
+        said, reason = on_print(workspace, row, places[0][1] if places else None), ""
+        if not places:
+            uids = [uid for side in sides(workspace, row) for _, uid in side.terms]
+            known = map(reasons.get, (name, name.rpartition(".")[0], *uids))
+            reason = next(filter(None, known), UNTESTED)
+        joined.append(Joined(name, row["paper"], row["item"], row["text"], said, reason, places))
+    return joined

@@ -55,8 +55,8 @@ from fedshift.analysis.verdicts import (
     Outcome,
     Spread,
     around,
-    pooled,
     residual,
+    standard_error,
 )  # fmt: skip
 from fedshift.common.errors import unknown
 from fedshift.experiments.axes import NONE
@@ -66,7 +66,6 @@ from fedshift.experiments.schema import SELECTED, Compared, Table
 from fedshift.storage.workspace import Workspace
 
 VALUE, LATE = "value", "late"
-SIGN = {">": 1, ">=": 1, "<": -1, "<=": -1}
 Terms = list[tuple[float, pd.DataFrame]]
 
 
@@ -79,8 +78,7 @@ class Difference:
     `seeds`: how many of the `planned` seeds have all their pairs.
     `pairs`: the mean over these seeds, by the values of the other axes that vary ("photo").
     `by_seed`: for each of `seeds`, the mean over its pairs.
-    `error`, `freedom`: standard error and degrees of freedom. 0 degrees: unknown; infinity: counted, without
-        error.
+    `error`, `freedom`: standard error (0 for counted values; NaN: unknown) and degrees of freedom.
     `late`: runs that never reach the value that the metric names.
     `lacking`: if no seed is complete, the sides that have no complete seed by themselves.
     """
@@ -98,10 +96,6 @@ class Difference:
 
     def interval(self, level: float = LEVEL) -> Interval:
         """The interval at a level; its ends are NaN where no spread is known."""
-        if not self.freedom:
-            return Interval(self.mean)
-        if math.isinf(self.freedom):
-            return Interval(self.mean, self.mean, self.mean)
         return around(self.mean, self.error, self.freedom, level)
 
     @property
@@ -160,7 +154,8 @@ def verdicts(workspace: Workspace, collected: Collected) -> list[Verdict]:
 
 def _verdict(workspace: Workspace, home: str, values: Values, comparison: Comparison) -> Verdict:
     """Judge one claim on the selected rounds of its runs. `home`: the experiment that tests it."""
-    row, (names, _) = comparison.claim, side_names(comparison, home)
+    names, words = side_names(comparison, home)
+    row, stated = comparison.claim, statement(comparison, names, words)
     where = f"experiments/{home}.yaml: claims.{row['id']}"
     several = len({left for left, _ in names}) > 1
     differences = []
@@ -177,9 +172,9 @@ def _verdict(workspace: Workspace, home: str, values: Values, comparison: Compar
             if not gap.seeds and terms and not _has_whole_seed(terms)
         ]
         differences.append(replace(gap, late=late, lacking=tuple(lacking)))
-    said, differs = on_print(workspace, row, comparison), comparison.differs
+    said, differs = on_print(workspace, row, comparison), tuple(dict.fromkeys(comparison.differs()))
     word = outcome(comparison, differences, said)
-    return Verdict(row["id"], statement(comparison, home), row["text"], differs, differences, word, said)
+    return Verdict(row["id"], stated, row["text"], differs, differences, word, said)
 
 
 def _has_whole_seed(terms: Terms) -> bool:
@@ -203,12 +198,11 @@ def outcome(comparison: Comparison, differences: Sequence[Difference], said: Pri
         return any(_beyond(gap.interval(level), sign, bound, strict) for gap in differences)
 
     limits = bounds(comparison.relation, comparison.margin)
-    low, high = limits[0], limits[-1]
+    (sign, low), (_, high) = limits[0], limits[-1]
     one, other = (some, every) if comparison.one_is_enough else (every, some)
     if comparison.relation == "~":
         holds, fails = every(1, low) and one(-1, high), some(-1, low) or other(1, high)
     else:
-        sign = SIGN[comparison.relation]
         holds, fails = one(sign, low), other(-sign, low)
     if said.word != "not printed" and not said.holds:
         holds, fails = fails, holds
@@ -216,12 +210,9 @@ def outcome(comparison: Comparison, differences: Sequence[Difference], said: Pri
 
 
 def _beyond(interval: Interval, sign: int, bound: float, strict: bool) -> bool:
-    """Whether an interval is above a bound (sign 1), or below it (sign -1).
-
-    A counted or declared value may also be equal to the bound, unless `strict`.
-    """
+    """Whether an interval is above a bound (sign 1), or below it (sign -1)."""
     low, high = interval.low - bound, interval.high - bound
-    if interval.low == interval.high:
+    if interval.low == interval.high:  # a counted or declared value, which may be equal to the bound
         return sign * low > ALIKE if strict else sign * low >= -ALIKE
     return low > 0 if sign > 0 else high < 0
 
@@ -261,16 +252,11 @@ def estimate(pairs: pd.DataFrame, right: str, shared: Spread = UNKNOWN, exact: b
     for pair in kept.to_dict("records"):
         by_place[", ".join(str(pair[axis]) for axis in axes)].append(pair["difference"])
     means = {place: fmean(of) for place, of in by_place.items()}
-    own = pooled([(float(whole.std(ddof=1)), n)]) if n > 1 else UNKNOWN
-    error, freedom = math.nan, 0.0
-    if n and shared.known:
-        error, freedom = shared.deviation * math.sqrt(2 / n), shared.freedom
-    elif own.known:
-        error, freedom = own.deviation / math.sqrt(n), own.freedom
-    elif exact and n:
-        error, freedom = 0.0, math.inf
+    error = standard_error(whole, shared)
+    if exact and n and not error.known:
+        error = Spread(0.0, 1)
     mean, values = float(whole.mean()), (*map(float, whole),)
-    return Difference(right, mean, n, len(by_seed), means, values, error, freedom)
+    return Difference(right, mean, n, len(by_seed), means, values, *error)
 
 
 def _shared_spread(values: Values, pair: tuple[Sum[Compared], Sum[Compared]], pairs: pd.DataFrame) -> Spread:
@@ -338,11 +324,7 @@ class Values:
 
 
 def _over_rows(frame: pd.DataFrame, axes: list[str], cell: Compared) -> pd.DataFrame:
-    """The range of the cell's rows at each place on the axes, or the place of their largest value.
-
-    The range is the largest value minus the smallest. The place counts from 0 (the first row) to 100 (the
-    last). NaN if a row is missing.
-    """
+    """The range of the cell's rows, or the position of the largest; NaN at places where a row is missing."""
 
     def extent(values: pd.Series[float]) -> float:
         return float(values.max(skipna=False) - values.min(skipna=False))
@@ -359,10 +341,8 @@ def _over_rows(frame: pd.DataFrame, axes: list[str], cell: Compared) -> pd.DataF
 
 
 def _selected(workspace: Workspace, collected: Collected, metric: str, _: str) -> pd.DataFrame:
-    """Every planned run as in tables, with LATE for runs that never reach a value.
-
-    A relative metric is relative to the same row as in the table that has it.
-    """
+    """Every planned run as in tables, with LATE for runs that never reach a value."""
+    # A relative metric is relative to the same row as in the table that has it.
     against = {name: of.against for of in collected.experiment.tables.values() for name in of.metrics}
     table = Table(metrics=[metric], against=against.get(metric, ""))
     values = partial(of_runs, workspace, collected, collected.protocol.select, table)
