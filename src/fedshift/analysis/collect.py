@@ -32,7 +32,7 @@ from fedshift.common.registry import names
 from fedshift.experiments.expand import planned as declared
 from fedshift.experiments.load import load
 from fedshift.experiments.schema import Experiment
-from fedshift.experiments.task import place
+from fedshift.experiments.task import place, read_result
 from fedshift.federation.records import ADAPTED, SCHEMA, STATISTICS
 from fedshift.planning import planfile
 from fedshift.spec import Method
@@ -193,8 +193,6 @@ def _row(use: Use) -> dict[str, Any]:
     if use.adaptation:
         if not (result := _adapted(use, summary)).is_file():
             return {**row, "state": State.MISSING}
-        from fedshift.evaluations.base import read as read_result  # torch, which few experiments need here
-
         _, stamp = read_result(result)
         costs["seconds"] += stamp["seconds"]
         measured = stamp["environment"]
@@ -238,8 +236,6 @@ def _records(use: Use) -> pa.Table:
     """The records of a finished run, or those of its adaptation, tested afterwards."""
     if not use.adaptation:
         return _read(use, use.run.metrics).select(SCHEMA.names).cast(SCHEMA)
-    from fedshift.evaluations.base import read as read_result
-
     table, _ = read_result(_adapted(use, use.run.summary() or {}))
     return table.filter(pc.equal(table["stage"], ADAPTED))
 

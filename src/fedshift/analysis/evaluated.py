@@ -28,13 +28,11 @@ from fedshift.common.files import atomic_path
 from fedshift.common.parquet import read_parquet
 from fedshift.common.registry import get
 from fedshift.experiments.schema import Experiment
-from fedshift.experiments.task import Task, place
+from fedshift.experiments.task import Task, place, read_result, write_result
 from fedshift.experiments.validate import asked_for
 from fedshift.federation.records import ADAPTED
 from fedshift.storage.rundir import Failure, State, Summary
 from fedshift.storage.workspace import Workspace, found
-
-# fedshift.evaluations.base, which imports torch, is imported where a result is read: few tables need one.
 
 
 def gather(
@@ -44,8 +42,6 @@ def gather(
 
     `results`: each run with the file of its result.
     """
-    from fedshift.evaluations.base import read as read_result
-
     path = workspace.evaluated(experiment.name) / f"{label}.parquet"
     digests = [use.run.digest for use, _ in results]
     keys = keys_of(experiment, [use for use, _ in results])
@@ -112,8 +108,6 @@ def restore(workspace: Workspace) -> int:
 
     Failed runs are written with their reasons. Returns the number of finished runs written.
     """
-    from fedshift.evaluations.base import write as write_result
-
     summaries: dict[str, Summary] = {}
     failures: dict[str, Failure] = {}
     for stamp in workspace.packs():
