@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,11 +18,10 @@ from numpy.typing import NDArray
 
 from fedshift.common.errors import FedshiftError
 from fedshift.common.parquet import read_parquet
-from fedshift.common.registry import get
-from fedshift.experiments.axes import axes
+from fedshift.experiments.expand import axes_of
 from fedshift.experiments.load import load
 from fedshift.experiments.protocols import Protocol, protocol
-from fedshift.experiments.schema import AxisValues, Experiment
+from fedshift.experiments.schema import Experiment
 from fedshift.federation.records import DIAGNOSTICS, SCHEMA, STATISTICS, timed
 from fedshift.storage.rundir import RunDirectory
 from fedshift.storage.workspace import Workspace
@@ -117,23 +115,13 @@ class Collected:
     @functools.cached_property
     def order(self) -> dict[str, list[Any]]:
         """The values that runs have on each axis, in the order of the experiment's file."""
-        listed = {name: (axis.key, self._listed(axis)) for name, axis in self.experiment.axes.items()}
-        shown = [columns for axis in axes(listed, self.experiment.file) for columns in axis.columns]
+        shown = [columns for axis in axes_of(self.experiment, self.protocol) for columns in axis.columns]
         order = {}
         for key in self.keys[1:]:
             present = [*self.runs[key].dropna().drop_duplicates()]
             declared = [columns[key] for columns in shown if key in columns]
             order[key] = [value for value in dict.fromkeys([*declared, *present]) if value in present]
         return order
-
-    def _listed(self, axis: AxisValues) -> list[Any]:
-        """The values of an axis. "all" is resolved by the protocol and the data sets of the runs."""
-        if axis.values != "all":
-            return axis.values
-        if axis.key == "seed":
-            return self.protocol.seeds
-        names = dict.fromkeys(json.loads(spec)["data"]["dataset"] for spec in self.runs["spec"])
-        return [*dict.fromkeys(domain for name in names for domain in get("datasets", name).domains)]
 
     @property
     def missing(self) -> list[str]:
