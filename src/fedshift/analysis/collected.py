@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +76,8 @@ class Collected:
     """An experiment with its collected runs; `keys` ("method" and the axes) together identify one run.
 
     `runs` has one row per planned run, and one per adaptation of it. Its `state` is finished, failed or
-    missing. Only finished runs have records.
+    missing. Only finished runs have records. `aggregated` is the cache of fedshift.analysis.quantities:
+    (metric, aggregation) -> values by run and round.
     """
 
     experiment: Experiment
@@ -84,19 +85,12 @@ class Collected:
     path: Path
     keys: list[str]
     runs: pd.DataFrame
+    aggregated: dict[tuple[str, str], pd.Series[float]] = field(default_factory=dict)
 
     @property
     def statistics(self) -> Path:
         """The file of statistics, from which metrics are computed."""
         return beside(self.path, "statistics")
-
-    @functools.cached_property
-    def aggregated(self) -> dict[tuple[str, str], pd.Series[float]]:
-        """Cache: (metric, aggregation) -> values by run and round, filled by fedshift.analysis.quantities.
-
-        Tables, figures and claims use the same ones.
-        """
-        return {}
 
     @functools.cached_property
     def places(self) -> dict[tuple[Any, ...], int]:
