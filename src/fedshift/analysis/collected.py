@@ -85,7 +85,7 @@ class Collected:
     path: Path
     keys: list[str]
     runs: pd.DataFrame
-    aggregated: dict[tuple[str, str], pd.Series[float]] = field(default_factory=dict)
+    aggregated: dict[tuple[str, str], pd.Series[float]] = field(default_factory=dict, init=False)
 
     @property
     def statistics(self) -> Path:
