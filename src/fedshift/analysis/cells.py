@@ -267,13 +267,13 @@ def _layer(
     workspace: Workspace, collected: Collected, table: Table, metric: str, runs: pd.DataFrame
 ) -> dict[str, Any]:
     """A layer in words, ours and the paper's; all variants if the runs have several networks."""
-    from fedshift.analysis.layers import layer, printed_layer
+    from fedshift.analysis.layers import layer, printed_layers
 
     paper, (printed, *_) = collected.experiment.paper, table.printed
     name = column(metric).name
     ours = dict.fromkeys(layer(workspace, paper, printed, name, spec).text for spec in runs["spec"])
-    theirs = printed_layer(workspace, paper, printed, f"layer{name.partition('.')[2]}")
-    return {"text": " or ".join(ours), "published_text": theirs}
+    theirs = printed_layers(workspace, paper, printed).get(f"layer{name.partition('.')[2]}", ())
+    return {"text": " or ".join(ours), "published_text": ", ".join(theirs)}
 
 
 def marked(uses: Sequence[Use], columns: Sequence[str]) -> dict[Cell, str]:

@@ -212,8 +212,8 @@ def not_finite(path: Path, keys: list[str]) -> list[tuple[dict[str, Any], int]]:
     return [(row, row.pop("round")) for row in first.to_dict("records")]
 
 
-def by_run(path: Path) -> Iterator[tuple[dict[str, Any], pa.Table]]:
-    """Read a file that `write` wrote, run by run: the keys of a run and its rows.
+def by_run(path: Path) -> Iterator[tuple[str, pa.Table]]:
+    """Read a file that `write` wrote, run by run: the run id and the run's rows.
 
     A run that two rows of an experiment share comes twice.
     """
@@ -221,8 +221,7 @@ def by_run(path: Path) -> Iterator[tuple[dict[str, Any], pa.Table]]:
     keys = names[: names.index("round")]
     for starts, table in whole_runs(path, keys, names):
         for start, end in itertools.pairwise([*starts, len(table)]):
-            owner = table.slice(start, 1).select(keys).to_pylist()[0]
-            yield owner, table.slice(start, end - start).drop_columns(keys)
+            yield table["digest"][start].as_py(), table.slice(start, end - start).drop_columns(keys)
 
 
 def whole_runs(

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from fedshift.analysis.collect import Use, keys_of
 from fedshift.analysis.collect import write as write_records
-from fedshift.analysis.collected import Collected, by_run
+from fedshift.analysis.collected import Collected, beside, by_run
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import atomic_path
 from fedshift.common.parquet import read_parquet
@@ -92,9 +92,9 @@ def measured(workspace: Workspace, collected: Collected, name: str) -> pd.Series
     if not (path := workspace.evaluated(experiment.name) / f"{label}.parquet").is_file():
         return pd.Series(math.nan, index=collected.runs.index)
     of = dict[str, float]()
-    for owner, part in by_run(path):
-        if owner["digest"] not in of:
-            of[owner["digest"]] = kind.quantity(part.to_pandas(), number)
+    for digest, part in by_run(path):
+        if digest not in of:
+            of[digest] = kind.quantity(part.to_pandas(), number)
     return collected.runs["digest"].map(of).astype(float)
 
 
@@ -123,9 +123,8 @@ def restore(workspace: Workspace) -> int:
                 run.fail(failures[digest])
             if row["state"] == "finished" and digest in summaries and outcome is not State.FINISHED:
                 missing[digest] = run
-        statistics = path.with_name(path.name.replace(".runs.", ".statistics."))
-        _write(statistics, {digest: run.statistics for digest, run in missing.items()})
         records = path.with_name(path.name.replace(".runs.", "."))
+        _write(beside(records, "statistics"), {digest: run.statistics for digest, run in missing.items()})
         _write(records, {digest: run.metrics for digest, run in missing.items()})
         for digest, run in missing.items():
             if run.metrics.exists():
@@ -134,8 +133,8 @@ def restore(workspace: Workspace) -> int:
     there = {run.digest: found(run.path.with_name(run.digest)) for run in workspace.runs()}
     for path in sorted((workspace.results / "metrics").rglob("*.evaluated/*.parquet")):
         stamps = json.loads(pq.read_schema(path).metadata[b"made"])
-        for owner, table in by_run(path):
-            stamp = stamps[owner["digest"]]
+        for digest, table in by_run(path):
+            stamp = stamps[digest]
             if stamp["run"] in there and not (result := place(there[stamp["run"]], stamp)).exists():
                 write_result(result, table, stamp)
     return restored
@@ -147,8 +146,7 @@ def _write(collected: Path, files: dict[str, Path]) -> None:
     `files`: run id -> path.
     """
     left = dict(files)
-    for owner, table in by_run(collected) if left and collected.exists() else ():
-        digest = owner["digest"]
+    for digest, table in by_run(collected) if left and collected.exists() else ():
         if digest in left and table["stage"][0].as_py() != ADAPTED:
             with atomic_path(left.pop(digest)) as temporary:
                 pq.write_table(table, temporary, compression="zstd")

@@ -86,7 +86,7 @@ def layer(workspace: Workspace, paper: str, table: str, name: str, text: str) ->
     `name`: `<part>.<number>`, as in fedshift.experiments.column.
     """
     part, _, number = name.partition(".")
-    bounds = [0, *itertools.accumulate(map(len, _printed(workspace, paper, table).values()))]
+    bounds = [0, *itertools.accumulate(map(len, printed_layers(workspace, paper, table).values()))]
     if int(number) >= len(bounds):
         return Piece("", 0)
     bounds[-1] = sys.maxsize  # the remaining modules belong to the last layer
@@ -94,14 +94,9 @@ def layer(workspace: Workspace, paper: str, table: str, name: str, text: str) ->
     return Piece(", ".join(one.text for one in pieces), sum(one.parameters for one in pieces))
 
 
-def printed_layer(workspace: Workspace, paper: str, table: str, name: str) -> str:
-    """The layer in the reference; "" if the table has no such layer."""
-    return ", ".join(_printed(workspace, paper, table).get(name, ()))
-
-
 @functools.cache
-def _printed(workspace: Workspace, paper: str, table: str) -> dict[str, list[str]]:
-    """The modules by layer; empty if the reference lists no such table."""
+def printed_layers(workspace: Workspace, paper: str, table: str) -> dict[str, list[str]]:
+    """The modules of a published table by layer; empty if the reference lists no such table."""
     papers: dict[str, dict[str, dict[str, list[str]]]] = read(workspace.reference / "architectures.yaml")
     return papers.get(paper, {}).get(table, {})
 
