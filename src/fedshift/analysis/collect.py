@@ -99,10 +99,9 @@ def keys_of(experiment: Experiment, uses: Sequence[Use]) -> pa.Table:
             f"Give it another name: `axes: {{<name>: {{key: {key}, values: [..]}}}}`. Runs stay as they are."
         )
         raise FedshiftError(where, "is a column of collected files and tables already", cure)
-    columns = {"method": pa.array([use.label for use in uses], pa.string())}
-    for axis in dict.fromkeys([*experiment.axes, *(axis for use in uses for axis in use.axes)]):
-        columns[axis] = pa.array([use.axes.get(axis) for use in uses])
-    return pa.table(columns)
+    axes = dict.fromkeys([*experiment.axes, *(axis for use in uses for axis in use.axes)])
+    columns = {axis: pa.array([use.axes.get(axis) for use in uses]) for axis in axes}
+    return pa.table({"method": pa.array([use.label for use in uses], pa.string()), **columns})
 
 
 class NothingFinished(FedshiftError):
@@ -151,14 +150,12 @@ def collect(
     if known is not None:
         runs = known.runs[known.runs["state"] == "finished"]
         had = {*zip(runs["digest"], runs["adaptation"].fillna(""), strict=True)}
-        if any(
-            (row["digest"], row["adaptation"] or "") in had and row["state"] != "finished" for row in rows
-        ):
+        lost = (row for row in rows if row["state"] != "finished")
+        if any((row["digest"], row["adaptation"] or "") in had for row in lost):
             return known
-    states = [row["state"] for row in rows]
-    finished = [number for number, state in enumerate(states) if state == "finished"]
+    finished = [number for number, row in enumerate(rows) if row["state"] == "finished"]
     if experiment.train and not finished and not empty:
-        raise NothingFinished(name, failed="failed" in states)
+        raise NothingFinished(name, failed=any(row["state"] == "failed" for row in rows))
     frame = pa.Table.from_pylist(rows, RUNS)
     runs = keys.append_column("digest", frame["digest"]).take(pa.array(finished, pa.int64()))
     trained = [uses[number] for number in finished]
@@ -216,10 +213,7 @@ def _row(use: Use) -> dict[str, Any]:
 
 @functools.cache
 def _pools(method: str) -> bool | None:
-    """Whether a method, as a run declares it (JSON), trains one client on the images of all clients.
-
-    None where the method belongs to a package that is not installed here.
-    """
+    """Whether a method (JSON) trains one client on all images; None if its package is not installed."""
     declared = json.loads(method)
     known = declared["name"] in names("methods")
     return bool(Method(**declared).build().clients == "pooled") if known else None

@@ -141,10 +141,7 @@ def restore(workspace: Workspace) -> int:
 
 
 def _write(collected: Path, files: dict[str, Path]) -> None:
-    """Write each run's rows of a collected file to its own file.
-
-    `files`: run id -> path.
-    """
+    """Write each run's rows of a collected file to its own file; `files`: run id -> path."""
     left = dict(files)
     for digest, table in by_run(collected) if left and collected.exists() else ():
         if digest in left and table["stage"][0].as_py() != ADAPTED:
