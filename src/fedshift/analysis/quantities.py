@@ -189,10 +189,9 @@ def aggregated(collected: Collected, metric: str, aggregations: Sequence[str]) -
     empty = pd.MultiIndex.from_arrays([[], []], names=ROUND)
     parts = [pd.DataFrame(columns=[*aggregations], index=empty, dtype=float)]
     for part in reported_values(collected, kind):
-        frame = pd.DataFrame({how: aggregate(part, ROUND, kind, how) for how in aggregations})
-        fractions = [how for how in frame if kind.percent and how != CLIENTS]
-        parts.append(frame.assign(**frame[fractions] * 100))
-    return pd.concat(parts[1:] or parts)
+        parts.append(pd.DataFrame({how: aggregate(part, ROUND, kind, how) for how in aggregations}))
+    whole = pd.concat(parts[1:] or parts)
+    return whole * [100 if kind.percent and how != CLIENTS else 1 for how in whole]
 
 
 def selected(collected: Collected, rule: Rule | None = None, quantities: Iterable[str] = ()) -> pd.DataFrame:
