@@ -19,10 +19,8 @@ from fedshift.analysis.figures.curves import Curves
 from fedshift.analysis.notes import notes
 from fedshift.analysis.report import write as write_report
 from fedshift.common.files import canonical_json, write_json
-from fedshift.evaluations.base import read
-from fedshift.evaluations.base import write as write_result
 from fedshift.experiments.load import load
-from fedshift.experiments.task import Task, place
+from fedshift.experiments.task import Task, place, read_result, write_result
 from fedshift.federation.records import SCHEMA
 from fedshift.planning import planfile
 from fedshift.storage.rundir import RunDirectory
@@ -184,13 +182,13 @@ def test_results_pulled_from_elsewhere_are_known_here(project: Project) -> None:
     summaries = {run.digest: run.summary() for run in runs}
     write_json(workspace.pack("0123").path, {"pack": "0123", "finished": summaries, "failed": {}})
     records = {run.metrics: pq.read_table(run.metrics) for run in runs}
-    wanted = {path: read(path) for path in paths.values()}
+    wanted = {path: read_result(path) for path in paths.values()}
     shutil.rmtree(workspace.results / "runs")
     assert (restore(workspace), restore(workspace)) == (4, 0)
     for path, before in records.items():  # the run's records, not those of its adaptation
         assert pq.read_table(path).num_rows == before.num_rows
     for path, (before, stamp) in wanted.items():
-        there, told = read(path)
+        there, told = read_result(path)
         assert there.equals(before) and told == stamp
     assert len(list(workspace.results.rglob("evaluated/*.parquet"))) == 4
 

@@ -10,8 +10,7 @@ from fedshift.archive.file import INDEX, METRICS, STATISTICS, SUMMARY, Archived,
 from fedshift.archive.store import add
 from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get
-from fedshift.evaluations.base import write
-from fedshift.experiments.task import Task, place
+from fedshift.experiments.task import Task, place, write_result
 from fedshift.storage.workspace import Workspace
 from tests.archive.conftest import rewritten, with_summary, with_table
 
@@ -79,7 +78,7 @@ def test_results_of_evaluations_are_of_the_run(here: Workspace) -> None:
     stamp = Task("fedbn", {}).stamp(run, run.summary() or {})
     for changed in ({}, {"weights": "0" * 64}, {"run": "0-0"}):
         path = place(run, stamp | changed)
-        write(path, pa.table({"round": [1]}), stamp | changed)
+        write_result(path, pa.table({"round": [1]}), stamp | changed)
         if changed:
             with pytest.raises(FedshiftError, match="is of another run, of other weights, or misnamed"):
                 add(here, run)
@@ -88,7 +87,7 @@ def test_results_of_evaluations_are_of_the_run(here: Workspace) -> None:
             assert new and path.relative_to(run.path).as_posix() in new.content
             new.path.unlink()
         path.unlink()
-    write(place(run, stamp), pa.table({"round": [1]}), {})
+    write_result(place(run, stamp), pa.table({"round": [1]}), {})
     with pytest.raises(FedshiftError, match="has no stamp of an evaluation"):
         add(here, run)
 

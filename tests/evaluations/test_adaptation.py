@@ -14,7 +14,8 @@ from fedshift.data.load import load
 from fedshift.data.partition import divide, partition
 from fedshift.data.prepare import load_index
 from fedshift.evaluations._adaptation import unlabelled
-from fedshift.evaluations.base import Trained, read
+from fedshift.evaluations.base import Trained
+from fedshift.experiments.task import read_result
 from fedshift.spec import RunSpec, parse
 from fedshift.spec.resolve import resolve
 from fedshift.storage.workspace import Workspace
@@ -70,7 +71,7 @@ def results(root: Path) -> list[Path]:
 
 def values(path: Path, stage: str) -> dict[str, float]:
     """The metrics of an adaptation before ("post_agg") or after it ("adapted")."""
-    return {row["metric"]: row["value"] for row in read(path)[0].to_pylist() if row["stage"] == stage}
+    return {row["metric"]: row["value"] for row in read_result(path)[0].to_pylist() if row["stage"] == stage}
 
 
 @pytest.mark.parametrize(("method", "adaptation"), [("fdse", "fdse"), ("fedavg", "fedbn")])
@@ -82,7 +83,7 @@ def test_run_is_adapted_once(method, adaptation, copied):
     (path,) = results(copied)
     assert path.parent == directory / "evaluated" and path.stem.startswith(f"{adaptation}-")
     assert str(path) in shown
-    table, told = read(path)
+    table, told = read_result(path)
     assert told["environment"]["tf32"] == {"convolutions": False, "matrices": False}  # whatever torch allows
     metrics = pd.read_parquet(directory / "metrics.parquet").query(
         "split == 'target' and stage == 'post_agg' and round == 1"
@@ -121,7 +122,10 @@ def test_adapted_to_and_tested_on_are_the_images_that_the_run_tests(project):
     train(Workspace(project), run, Machine(CPU))
     done(fedshift(project, "evaluate", run.run_id, "fedbn"))
     done(fedshift(project, "evaluate", run.run_id, "fedbn", "--full-domain"))
-    counted = {read(path)[1]["task"]["images"]: read(path)[0]["n"][0].as_py() for path in results(project)}
+    counted = {
+        read_result(path)[1]["task"]["images"]: read_result(path)[0]["n"][0].as_py()
+        for path in results(project)
+    }
     assert counted == {"tested": len(chosen), "full_domain": domain}
     assert len(load(Workspace(project), whole).targets[0]) == domain
 

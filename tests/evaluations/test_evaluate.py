@@ -13,8 +13,8 @@ from fedshift.analysis.evaluated import evaluated, restore
 from fedshift.analysis.metrics.base import as_array
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import write_json
-from fedshift.evaluations.base import read
 from fedshift.experiments import task
+from fedshift.experiments.task import read_result
 from fedshift.planning import planfile
 from fedshift.storage.workspace import Workspace
 from tests.conftest import clone
@@ -106,12 +106,12 @@ def test_what_an_experiment_asks_for(finished: Path, monkeypatch: pytest.MonkeyP
 
     summaries = {run.name: run.summary() for run in workspace.runs()}
     write_json(workspace.pack("0123").path, {"pack": "0123", "finished": summaries, "failed": {}})
-    kept = {path: read(path) for path in again if path.name.startswith("features")}
+    kept = {path: read_result(path) for path in again if path.name.startswith("features")}
     for path in kept:
         path.unlink()
     restore(workspace)
     for path, (table, stamp) in kept.items():
-        there, told = read(path)
+        there, told = read_result(path)
         assert there.equals(table) and told == stamp
 
 

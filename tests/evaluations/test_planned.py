@@ -8,11 +8,10 @@ import pandas as pd
 import pytest
 import yaml
 
-from fedshift.evaluations.base import read
 from fedshift.experiments.expand import evaluations, expand
 from fedshift.experiments.load import load
 from fedshift.experiments.protocols import merge
-from fedshift.experiments.task import Task
+from fedshift.experiments.task import Task, read_result
 from fedshift.planning import job, planfile
 from fedshift.planning.planfile import Run
 from fedshift.storage.workspace import Workspace
@@ -141,7 +140,7 @@ def test_an_experiment_by_the_verbs(project: Path) -> None:
     shown = done(fedshift(project, *adapt[:-2]))  # without a plan: of the code installed now
     assert "fdse-adapted: 1 of 1 runs" in shown and "fedbn-adapted: 1 of 1 runs" in shown
     assert result.stat().st_mtime_ns == before
-    made, told = read(result)
+    made, told = read_result(result)
     value = {(row["stage"], row["metric"]): row["value"] for row in made.to_pylist()}
     assert "4 of 4 runs" in done(fedshift(project, "collect", "tiny"))
     done(fedshift(project, "table", "tiny"))

@@ -176,12 +176,12 @@ def cells(workspace: Workspace, collected: Collected, table: Table) -> pd.DataFr
     Raises FedshiftError for a column that is not an axis of the experiment.
     """
     keys, experiment = collected.keys, collected.experiment
-    columns = [axis for axis in table.columns if axis != METRIC]
-    for axis in columns:
+    axes = [axis for axis in table.columns if axis != METRIC]
+    for axis in axes:
         if axis not in keys[1:]:
             raise unknown(f"{experiment.file}: tables", "axis", axis, keys[1:])
     rules = [*table.select] or [collected.protocol.select]
-    order = {axis: [*collected.order[axis]] for axis in columns}
+    order = {axis: [*collected.order[axis]] for axis in axes}
     frame = pd.concat([of_runs(workspace, collected, rule, table).assign(**{SELECT: rule}) for rule in rules])
     if len(order.get("target", ())) > 1:
         frame = _with_average(frame)
@@ -199,11 +199,10 @@ def cells(workspace: Workspace, collected: Collected, table: Table) -> pd.DataFr
     unadapted = ~of(_on_domain) & frame["method"].isin([*experiment.adapt])
     frame = frame[~(itself | without | unadapted)]
     order |= {"method": experiment.rows, SELECT: rules, METRIC: [*table.metrics]}
-    columns += [SELECT] * bool(table.select)
     for name, categories in order.items():
         frame[name] = pd.Categorical(frame[name], categories)
-    place = table.columns.index(METRIC) if METRIC in table.columns else len(columns)
-    by = ["method", *columns[:place], METRIC, *columns[place:]]
+    by = ["method", *table.columns, *[SELECT] * bool(table.select)]
+    by += [METRIC] * (METRIC not in by)
     seed = [axis for axis in keys if axis == "seed"]
     within = frame.groupby([*by, *seed], observed=True)["value"].mean(skipna=False)  # NaN if any is
     groups = within.groupby(by, observed=True)
@@ -211,7 +210,7 @@ def cells(workspace: Workspace, collected: Collected, table: Table) -> pd.DataFr
     varies = ~seeds.index.get_level_values(METRIC).isin([name for name, own in kinds.items() if own.declared])
     std = groups.std(ddof=collected.protocol.ddof).where((seeds > 1) & varies)
     result = pd.DataFrame(dict(zip(NUMBERS, (groups.mean(), std, seeds, groups.size()), strict=True)))
-    return _beside(workspace, collected, table, result.reset_index(), columns)
+    return _beside(workspace, collected, table, result.reset_index(), axes)
 
 
 def _with_average(frame: pd.DataFrame) -> pd.DataFrame:
@@ -226,11 +225,10 @@ def _on_domain(own: Column) -> bool:
 
 
 def _beside(
-    workspace: Workspace, collected: Collected, table: Table, result: pd.DataFrame, columns: list[str]
+    workspace: Workspace, collected: Collected, table: Table, result: pd.DataFrame, axes: list[str]
 ) -> pd.DataFrame:
     """Add to each cell the paper's number and the remarks on it."""
     experiment, protocol, runs = collected.experiment, collected.protocol, collected.runs
-    axes = [column for column in columns if column != SELECT]
     uneven = marked(runs[collected.keys].fillna(NONE).to_dict("records"), axes)
     few = functools.cache(lambda metric, rule: left_out(collected, metric, rule).to_dict())
     each = runs[["method", *axes, "spec", "adaptation", "source"]]
@@ -267,13 +265,13 @@ def _layer(
     workspace: Workspace, collected: Collected, table: Table, metric: str, runs: pd.DataFrame
 ) -> dict[str, Any]:
     """A layer in words, ours and the paper's; all variants if the runs have several networks."""
-    from fedshift.analysis.layers import layer, printed_layer
+    from fedshift.analysis.layers import layer, printed_layers
 
     paper, (printed, *_) = collected.experiment.paper, table.printed
     name = column(metric).name
     ours = dict.fromkeys(layer(workspace, paper, printed, name, spec).text for spec in runs["spec"])
-    theirs = printed_layer(workspace, paper, printed, f"layer{name.partition('.')[2]}")
-    return {"text": " or ".join(ours), "published_text": theirs}
+    theirs = printed_layers(workspace, paper, printed).get(f"layer{name.partition('.')[2]}", ())
+    return {"text": " or ".join(ours), "published_text": ", ".join(theirs)}
 
 
 def marked(uses: Sequence[Use], columns: Sequence[str]) -> dict[Cell, str]:

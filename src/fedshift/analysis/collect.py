@@ -32,7 +32,7 @@ from fedshift.common.registry import names
 from fedshift.experiments.expand import planned as declared
 from fedshift.experiments.load import load
 from fedshift.experiments.schema import Experiment
-from fedshift.experiments.task import place
+from fedshift.experiments.task import place, read_result
 from fedshift.federation.records import ADAPTED, SCHEMA, STATISTICS
 from fedshift.planning import planfile
 from fedshift.spec import Method
@@ -99,10 +99,9 @@ def keys_of(experiment: Experiment, uses: Sequence[Use]) -> pa.Table:
             f"Give it another name: `axes: {{<name>: {{key: {key}, values: [..]}}}}`. Runs stay as they are."
         )
         raise FedshiftError(where, "is a column of collected files and tables already", cure)
-    columns = {"method": pa.array([use.label for use in uses], pa.string())}
-    for axis in dict.fromkeys([*experiment.axes, *(axis for use in uses for axis in use.axes)]):
-        columns[axis] = pa.array([use.axes.get(axis) for use in uses])
-    return pa.table(columns)
+    axes = dict.fromkeys([*experiment.axes, *(axis for use in uses for axis in use.axes)])
+    columns = {axis: pa.array([use.axes.get(axis) for use in uses]) for axis in axes}
+    return pa.table({"method": pa.array([use.label for use in uses], pa.string()), **columns})
 
 
 class NothingFinished(FedshiftError):
@@ -151,14 +150,12 @@ def collect(
     if known is not None:
         runs = known.runs[known.runs["state"] == "finished"]
         had = {*zip(runs["digest"], runs["adaptation"].fillna(""), strict=True)}
-        if any(
-            (row["digest"], row["adaptation"] or "") in had and row["state"] != "finished" for row in rows
-        ):
+        lost = (row for row in rows if row["state"] != "finished")
+        if any((row["digest"], row["adaptation"] or "") in had for row in lost):
             return known
-    states = [row["state"] for row in rows]
-    finished = [number for number, state in enumerate(states) if state == "finished"]
+    finished = [number for number, row in enumerate(rows) if row["state"] == "finished"]
     if experiment.train and not finished and not empty:
-        raise NothingFinished(name, failed="failed" in states)
+        raise NothingFinished(name, failed=any(row["state"] == "failed" for row in rows))
     frame = pa.Table.from_pylist(rows, RUNS)
     runs = keys.append_column("digest", frame["digest"]).take(pa.array(finished, pa.int64()))
     trained = [uses[number] for number in finished]
@@ -193,8 +190,6 @@ def _row(use: Use) -> dict[str, Any]:
     if use.adaptation:
         if not (result := _adapted(use, summary)).is_file():
             return {**row, "state": State.MISSING}
-        from fedshift.evaluations.base import read as read_result  # torch, which few experiments need here
-
         _, stamp = read_result(result)
         costs["seconds"] += stamp["seconds"]
         measured = stamp["environment"]
@@ -218,10 +213,7 @@ def _row(use: Use) -> dict[str, Any]:
 
 @functools.cache
 def _pools(method: str) -> bool | None:
-    """Whether a method, as a run declares it (JSON), trains one client on the images of all clients.
-
-    None where the method belongs to a package that is not installed here.
-    """
+    """Whether a method (JSON) trains one client on all images; None if its package is not installed."""
     declared = json.loads(method)
     known = declared["name"] in names("methods")
     return bool(Method(**declared).build().clients == "pooled") if known else None
@@ -238,8 +230,6 @@ def _records(use: Use) -> pa.Table:
     """The records of a finished run, or those of its adaptation, tested afterwards."""
     if not use.adaptation:
         return _read(use, use.run.metrics).select(SCHEMA.names).cast(SCHEMA)
-    from fedshift.evaluations.base import read as read_result
-
     table, _ = read_result(_adapted(use, use.run.summary() or {}))
     return table.filter(pc.equal(table["stage"], ADAPTED))
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import functools
 import itertools
-import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +18,10 @@ from numpy.typing import NDArray
 
 from fedshift.common.errors import FedshiftError
 from fedshift.common.parquet import read_parquet
-from fedshift.common.registry import get
-from fedshift.experiments.axes import axes
+from fedshift.experiments.expand import axes_of
 from fedshift.experiments.load import load
 from fedshift.experiments.protocols import Protocol, protocol
-from fedshift.experiments.schema import AxisValues, Experiment
+from fedshift.experiments.schema import Experiment
 from fedshift.federation.records import DIAGNOSTICS, SCHEMA, STATISTICS, timed
 from fedshift.storage.rundir import RunDirectory
 from fedshift.storage.workspace import Workspace
@@ -78,7 +76,8 @@ class Collected:
     """An experiment with its collected runs; `keys` ("method" and the axes) together identify one run.
 
     `runs` has one row per planned run, and one per adaptation of it. Its `state` is finished, failed or
-    missing. Only finished runs have records.
+    missing. Only finished runs have records. `aggregated` is the cache of fedshift.analysis.quantities:
+    (metric, aggregation) -> values by run and round.
     """
 
     experiment: Experiment
@@ -86,19 +85,12 @@ class Collected:
     path: Path
     keys: list[str]
     runs: pd.DataFrame
+    aggregated: dict[tuple[str, str], pd.Series[float]] = field(default_factory=dict, init=False)
 
     @property
     def statistics(self) -> Path:
         """The file of statistics, from which metrics are computed."""
         return beside(self.path, "statistics")
-
-    @functools.cached_property
-    def aggregated(self) -> dict[tuple[str, str], pd.Series[float]]:
-        """Cache: (metric, aggregation) -> values by run and round, filled by fedshift.analysis.quantities.
-
-        Tables, figures and claims use the same ones.
-        """
-        return {}
 
     @functools.cached_property
     def places(self) -> dict[tuple[Any, ...], int]:
@@ -117,23 +109,13 @@ class Collected:
     @functools.cached_property
     def order(self) -> dict[str, list[Any]]:
         """The values that runs have on each axis, in the order of the experiment's file."""
-        listed = {name: (axis.key, self._listed(axis)) for name, axis in self.experiment.axes.items()}
-        shown = [columns for axis in axes(listed, self.experiment.file) for columns in axis.columns]
+        shown = [columns for axis in axes_of(self.experiment, self.protocol) for columns in axis.columns]
         order = {}
         for key in self.keys[1:]:
             present = [*self.runs[key].dropna().drop_duplicates()]
             declared = [columns[key] for columns in shown if key in columns]
             order[key] = [value for value in dict.fromkeys([*declared, *present]) if value in present]
         return order
-
-    def _listed(self, axis: AxisValues) -> list[Any]:
-        """The values of an axis. "all" is resolved by the protocol and the data sets of the runs."""
-        if axis.values != "all":
-            return axis.values
-        if axis.key == "seed":
-            return self.protocol.seeds
-        names = dict.fromkeys(json.loads(spec)["data"]["dataset"] for spec in self.runs["spec"])
-        return [*dict.fromkeys(domain for name in names for domain in get("datasets", name).domains)]
 
     @property
     def missing(self) -> list[str]:
@@ -230,8 +212,8 @@ def not_finite(path: Path, keys: list[str]) -> list[tuple[dict[str, Any], int]]:
     return [(row, row.pop("round")) for row in first.to_dict("records")]
 
 
-def by_run(path: Path) -> Iterator[tuple[dict[str, Any], pa.Table]]:
-    """Read a file that `write` wrote, run by run: the keys of a run and its rows.
+def by_run(path: Path) -> Iterator[tuple[str, pa.Table]]:
+    """Read a file that `write` wrote, run by run: the run id and the run's rows.
 
     A run that two rows of an experiment share comes twice.
     """
@@ -239,8 +221,7 @@ def by_run(path: Path) -> Iterator[tuple[dict[str, Any], pa.Table]]:
     keys = names[: names.index("round")]
     for starts, table in whole_runs(path, keys, names):
         for start, end in itertools.pairwise([*starts, len(table)]):
-            owner = table.slice(start, 1).select(keys).to_pylist()[0]
-            yield owner, table.slice(start, end - start).drop_columns(keys)
+            yield table["digest"][start].as_py(), table.slice(start, end - start).drop_columns(keys)
 
 
 def whole_runs(

@@ -22,19 +22,17 @@ from numpy.typing import NDArray
 
 from fedshift.analysis.collect import Use, keys_of
 from fedshift.analysis.collect import write as write_records
-from fedshift.analysis.collected import Collected, by_run
+from fedshift.analysis.collected import Collected, beside, by_run
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import atomic_path
 from fedshift.common.parquet import read_parquet
 from fedshift.common.registry import get
 from fedshift.experiments.schema import Experiment
-from fedshift.experiments.task import Task, place
+from fedshift.experiments.task import Task, place, read_result, write_result
 from fedshift.experiments.validate import asked_for
 from fedshift.federation.records import ADAPTED
 from fedshift.storage.rundir import Failure, State, Summary
 from fedshift.storage.workspace import Workspace, found
-
-# fedshift.evaluations.base, which imports torch, is imported where a result is read: few tables need one.
 
 
 def gather(
@@ -44,8 +42,6 @@ def gather(
 
     `results`: each run with the file of its result.
     """
-    from fedshift.evaluations.base import read as read_result
-
     path = workspace.evaluated(experiment.name) / f"{label}.parquet"
     digests = [use.run.digest for use, _ in results]
     keys = keys_of(experiment, [use for use, _ in results])
@@ -96,9 +92,9 @@ def measured(workspace: Workspace, collected: Collected, name: str) -> pd.Series
     if not (path := workspace.evaluated(experiment.name) / f"{label}.parquet").is_file():
         return pd.Series(math.nan, index=collected.runs.index)
     of = dict[str, float]()
-    for owner, part in by_run(path):
-        if owner["digest"] not in of:
-            of[owner["digest"]] = kind.quantity(part.to_pandas(), number)
+    for digest, part in by_run(path):
+        if digest not in of:
+            of[digest] = kind.quantity(part.to_pandas(), number)
     return collected.runs["digest"].map(of).astype(float)
 
 
@@ -112,8 +108,6 @@ def restore(workspace: Workspace) -> int:
 
     Failed runs are written with their reasons. Returns the number of finished runs written.
     """
-    from fedshift.evaluations.base import write as write_result
-
     summaries: dict[str, Summary] = {}
     failures: dict[str, Failure] = {}
     for stamp in workspace.packs():
@@ -129,9 +123,8 @@ def restore(workspace: Workspace) -> int:
                 run.fail(failures[digest])
             if row["state"] == "finished" and digest in summaries and outcome is not State.FINISHED:
                 missing[digest] = run
-        statistics = path.with_name(path.name.replace(".runs.", ".statistics."))
-        _write(statistics, {digest: run.statistics for digest, run in missing.items()})
         records = path.with_name(path.name.replace(".runs.", "."))
+        _write(beside(records, "statistics"), {digest: run.statistics for digest, run in missing.items()})
         _write(records, {digest: run.metrics for digest, run in missing.items()})
         for digest, run in missing.items():
             if run.metrics.exists():
@@ -140,21 +133,17 @@ def restore(workspace: Workspace) -> int:
     there = {run.digest: found(run.path.with_name(run.digest)) for run in workspace.runs()}
     for path in sorted((workspace.results / "metrics").rglob("*.evaluated/*.parquet")):
         stamps = json.loads(pq.read_schema(path).metadata[b"made"])
-        for owner, table in by_run(path):
-            stamp = stamps[owner["digest"]]
+        for digest, table in by_run(path):
+            stamp = stamps[digest]
             if stamp["run"] in there and not (result := place(there[stamp["run"]], stamp)).exists():
                 write_result(result, table, stamp)
     return restored
 
 
 def _write(collected: Path, files: dict[str, Path]) -> None:
-    """Write each run's rows of a collected file to its own file.
-
-    `files`: run id -> path.
-    """
+    """Write each run's rows of a collected file to its own file; `files`: run id -> path."""
     left = dict(files)
-    for owner, table in by_run(collected) if left and collected.exists() else ():
-        digest = owner["digest"]
+    for digest, table in by_run(collected) if left and collected.exists() else ():
         if digest in left and table["stage"][0].as_py() != ADAPTED:
             with atomic_path(left.pop(digest)) as temporary:
                 pq.write_table(table, temporary, compression="zstd")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get
@@ -44,19 +44,14 @@ def network(spec: RunSpec) -> nn.Module | None:
 def normalised(model: nn.Module, px: int) -> int:
     """The number of values that pass batch normalisation for one image of `px`.
 
-    `model`: on the meta device.
+    `model`: on the meta device; it is not used again.
     """
     passed: list[int] = []
-
-    def count(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        passed.append(output.numel())
-
-    kinds = (nn.BatchNorm1d, nn.BatchNorm2d)
-    hooks = [part.register_forward_hook(count) for part in model.modules() if isinstance(part, kinds)]
+    for part in model.modules():
+        if isinstance(part, nn.BatchNorm1d | nn.BatchNorm2d):
+            part.register_forward_hook(lambda module, inputs, output: passed.append(output.numel()))
     with torch.no_grad():
         model.eval()(torch.empty(1, 3, px, px, device="meta"))
-    for hook in hooks:
-        hook.remove()
     return sum(passed)
 
 
@@ -91,7 +86,7 @@ def layer(workspace: Workspace, paper: str, table: str, name: str, text: str) ->
     `name`: `<part>.<number>`, as in fedshift.experiments.column.
     """
     part, _, number = name.partition(".")
-    bounds = [0, *itertools.accumulate(map(len, _printed(workspace, paper, table).values()))]
+    bounds = [0, *itertools.accumulate(map(len, printed_layers(workspace, paper, table).values()))]
     if int(number) >= len(bounds):
         return Piece("", 0)
     bounds[-1] = sys.maxsize  # the remaining modules belong to the last layer
@@ -99,14 +94,9 @@ def layer(workspace: Workspace, paper: str, table: str, name: str, text: str) ->
     return Piece(", ".join(one.text for one in pieces), sum(one.parameters for one in pieces))
 
 
-def printed_layer(workspace: Workspace, paper: str, table: str, name: str) -> str:
-    """The layer in the reference; "" if the table has no such layer."""
-    return ", ".join(_printed(workspace, paper, table).get(name, ()))
-
-
 @functools.cache
-def _printed(workspace: Workspace, paper: str, table: str) -> dict[str, list[str]]:
-    """The modules by layer; empty if the reference lists no such table."""
+def printed_layers(workspace: Workspace, paper: str, table: str) -> dict[str, list[str]]:
+    """The modules of a published table by layer; empty if the reference lists no such table."""
     papers: dict[str, dict[str, dict[str, list[str]]]] = read(workspace.reference / "architectures.yaml")
     return papers.get(paper, {}).get(table, {})
 

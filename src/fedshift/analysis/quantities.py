@@ -178,7 +178,9 @@ def curves(collected: Collected, quantities: Iterable[str] = ()) -> pd.DataFrame
         frame = aggregated(collected, metric, aggregations)
         collected.aggregated.update({(metric, how): frame[how] for how in aggregations})
     columns = {name: collected.aggregated[own] for name, own in wanted.items()}
-    return named(collected, pd.concat(columns, axis=1).sort_index().reset_index())
+    frame = pd.concat(columns, axis=1).sort_index().reset_index()
+    keys = collected.runs.loc[frame[PLACE], collected.keys].reset_index(drop=True)
+    return pd.concat([keys, frame], axis=1)
 
 
 def aggregated(collected: Collected, metric: str, aggregations: Sequence[str]) -> pd.DataFrame:
@@ -187,16 +189,9 @@ def aggregated(collected: Collected, metric: str, aggregations: Sequence[str]) -
     empty = pd.MultiIndex.from_arrays([[], []], names=ROUND)
     parts = [pd.DataFrame(columns=[*aggregations], index=empty, dtype=float)]
     for part in reported_values(collected, kind):
-        frame = pd.DataFrame({how: aggregate(part, ROUND, kind, how) for how in aggregations})
-        fractions = [how for how in frame if kind.percent and how != CLIENTS]
-        parts.append(frame.assign(**frame[fractions] * 100))
-    return pd.concat(parts[1:] or parts)
-
-
-def named(collected: Collected, frame: pd.DataFrame) -> pd.DataFrame:
-    """Add the keys of the runs, as first columns."""
-    keys = collected.runs.loc[frame[PLACE], collected.keys]
-    return pd.concat([keys.reset_index(drop=True), frame.reset_index(drop=True)], axis=1)
+        parts.append(pd.DataFrame({how: aggregate(part, ROUND, kind, how) for how in aggregations}))
+    whole = pd.concat(parts[1:] or parts)
+    return whole * [100 if kind.percent and how != CLIENTS else 1 for how in whole]
 
 
 def selected(collected: Collected, rule: Rule | None = None, quantities: Iterable[str] = ()) -> pd.DataFrame:

@@ -21,11 +21,10 @@ from fedshift.common.errors import FedshiftError, check_known
 from fedshift.common.parquet import read_parquet
 from fedshift.deploy.export import export
 from fedshift.deploy.predictor import Images, Of, Predictions, Predictor, predictor
-from fedshift.evaluations.base import read
 from fedshift.experiments.column import measured_on_clients
 from fedshift.experiments.declare import PROTOCOL, spec_of
 from fedshift.experiments.protocols import Rule
-from fedshift.experiments.task import Task
+from fedshift.experiments.task import Task, read_result
 from fedshift.federation.records import own_split
 from fedshift.spec import RunSpec, parse
 from fedshift.storage.rundir import RunDirectory, State
@@ -276,7 +275,7 @@ def evaluate(
     task = Task(evaluation, plain(params), select, "full_domain" if full_domain else "tested")
     require(where := device_of(str(device)))
     (path,) = evaluation_of.evaluate(run.workspace, run.path, [task], where)
-    return pd.DataFrame(read(path)[0].to_pandas())
+    return pd.DataFrame(read_result(path)[0].to_pandas())
 
 
 def results(

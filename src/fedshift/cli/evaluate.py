@@ -26,7 +26,7 @@ from fedshift.common.registry import get
 from fedshift.experiments.expand import evaluations
 from fedshift.experiments.load import available, load
 from fedshift.experiments.schema import Experiment
-from fedshift.experiments.task import KEPT, Images, Task
+from fedshift.experiments.task import KEPT, Images, Task, read_result
 from fedshift.planning import planfile
 from fedshift.planning.cluster import acquit, blaming
 from fedshift.storage.rundir import RunDirectory, State
@@ -205,7 +205,6 @@ def _of_run(run: RunDirectory, tasks: list[Task], workspace: Workspace, device: 
 
     Its partition is made if it is absent and the images are available.
     """
-    from fedshift.evaluations.base import read
     from fedshift.spec import parse
     from fedshift.training.evaluate import evaluate
     from fedshift.training.provide import divide
@@ -217,5 +216,6 @@ def _of_run(run: RunDirectory, tasks: list[Task], workspace: Workspace, device: 
             divide(workspace, spec)
     paths = evaluate(workspace, run.path, tasks, device)
     for task, path in zip(tasks, paths, strict=True):
-        click.echo(f"{task.evaluation}: {get('evaluations', task.evaluation).line(read(path)[0])}\n{path}")
+        line = get("evaluations", task.evaluation).line(read_result(path)[0])
+        click.echo(f"{task.evaluation}: {line}\n{path}")
     return paths

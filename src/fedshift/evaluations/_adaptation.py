@@ -20,6 +20,7 @@ from fedshift.spec.block import MOST
 Batches = Callable[[int], Iterator[Tensor]]
 BatchSize = Annotated[int, Field(ge=2, le=MOST)]  # a batch of a single image is left out
 BEFORE = "post_agg"  # the stage of a model before ADAPTED
+METRICS = ("accuracy", "loss")
 
 
 class Adaptation(Evaluation):
@@ -60,12 +61,9 @@ class Adaptation(Evaluation):
 
     @classmethod
     def line(cls, table: pa.Table) -> str:
-        records = {(row["stage"], row["metric"]): row for row in table.to_pylist()}
-        pairs = {
-            metric: (records[BEFORE, metric], records[ADAPTED, metric]) for metric in ("accuracy", "loss")
-        }
-        changes = (f"{metric} {a['value']:.4f} -> {b['value']:.4f}" for metric, (a, b) in pairs.items())
-        return f"{records[ADAPTED, 'loss']['n']} images: {', '.join(changes)}"
+        values = {(row["stage"], row["metric"]): f"{row['value']:.4f}" for row in table.to_pylist()}
+        changes = [f"{of} {values[BEFORE, of]} -> {values[ADAPTED, of]}" for of in METRICS]
+        return f"{table['n'][0].as_py()} images: {', '.join(changes)}"
 
 
 def unlabelled(run: Trained, index: Tensor, size: int) -> Iterator[Tensor]:
@@ -76,5 +74,4 @@ def unlabelled(run: Trained, index: Tensor, size: int) -> Iterator[Tensor]:
 def _tested(run: Trained, models: list[Tensor], index: Tensor) -> dict[str, float]:
     sets = [(TARGET, "target", index)]
     scored = [evaluate(run.network, row, run.samples, sets, run.precision)[0] for row in models]
-    means = zip(*((score.accuracy, score.loss) for score in scored), strict=True)
-    return dict(zip(("accuracy", "loss"), (sum(values) / len(scored) for values in means), strict=True))
+    return {metric: sum(getattr(score, metric) for score in scored) / len(scored) for metric in METRICS}

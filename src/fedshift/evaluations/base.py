@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
 from fedshift.common.errors import FedshiftError
-from fedshift.common.files import atomic_path
-from fedshift.common.parquet import read_parquet
 from fedshift.federation.evaluate import BATCH, Set
 from fedshift.federation.layout import Layout, Network
 from fedshift.federation.method import Method, NoParams
@@ -190,16 +185,3 @@ class Evaluation:
     def schema(cls) -> pa.Schema:
         """The columns of its table, starting with KEYS."""
         return pa.schema({**KEYS, **cls.columns})
-
-
-def write(path: Path, table: pa.Table, origin: Row) -> None:
-    """Write a table atomically, with its origin (what it was computed from)."""
-    with atomic_path(path) as temporary:
-        stamped = table.replace_schema_metadata({"made": json.dumps(origin)})
-        pq.write_table(stamped, temporary, compression="zstd")
-
-
-def read(path: Path) -> tuple[pa.Table, Row]:
-    """A table that `write` wrote, and its origin."""
-    table = read_parquet(path)
-    return table.replace_schema_metadata(), json.loads(table.schema.metadata[b"made"])

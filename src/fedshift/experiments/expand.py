@@ -177,8 +177,7 @@ def _points_of(
 ) -> Iterator[tuple[str, dict[str, Any], Partial, str, str]]:
     """Row, axis values as tables show them and by dotted key, data set and method of each run."""
     where, known = experiment.file, protocol(workspace, experiment.protocol)
-    values = {name: (axis.key, _values(name, experiment, known)) for name, axis in experiment.axes.items()}
-    varied = axes(values, where)
+    varied = axes_of(experiment, known)
     every_target = any(axis.key == HELD_OUT and axis.values == "all" for axis in experiment.axes.values())
     check_axes(experiment, varied)
     common = merge(known.spec, experiment.spec)
@@ -192,6 +191,12 @@ def _points_of(
         label, _, overrides, dataset, _ = point
         if not every_target or overrides[HELD_OUT] in _domains(dataset, f"{where}: {label}"):
             yield point
+
+
+def axes_of(experiment: Experiment, known: Protocol) -> list[Axis]:
+    """The axes of an experiment with its protocol. Raises FedshiftError as `axes`, and for a wrong "all"."""
+    values = {name: (axis.key, _values(name, experiment, known)) for name, axis in experiment.axes.items()}
+    return axes(values, experiment.file)
 
 
 def _points(varied: list[Axis], allowed: dict[str, list[Any]]) -> Iterator[tuple[dict[str, Any], Partial]]:

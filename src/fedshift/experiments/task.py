@@ -2,12 +2,17 @@
 run.
 """
 
+import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from fedshift.common.errors import FedshiftError
-from fedshift.common.files import canonical_json, sha256
+from fedshift.common.files import atomic_path, canonical_json, sha256
+from fedshift.common.parquet import read_parquet
 from fedshift.common.registry import get, module
 from fedshift.identity import fingerprint
 from fedshift.spec import RunSpec
@@ -64,6 +69,19 @@ def place(run: RunDirectory, stamp: dict[str, Any]) -> Path:
     """
     key = sha256(canonical_json({name: stamp[name] for name in NAMED_BY}))[:16]
     return run.evaluated / f"{stamp['task']['evaluation']}-{key}.parquet"
+
+
+def write_result(path: Path, table: pa.Table, origin: dict[str, Any]) -> None:
+    """Write a result atomically, with its origin (what it was computed from)."""
+    with atomic_path(path) as temporary:
+        stamped = table.replace_schema_metadata({"made": json.dumps(origin)})
+        pq.write_table(stamped, temporary, compression="zstd")
+
+
+def read_result(path: Path) -> tuple[pa.Table, dict[str, Any]]:
+    """A table that `write_result` wrote, and its origin."""
+    table = read_parquet(path)
+    return table.replace_schema_metadata(), json.loads(table.schema.metadata[b"made"])
 
 
 def one_domain(spec: RunSpec, where: object) -> None:

@@ -13,8 +13,8 @@ from fedshift.common.registry import get
 from fedshift.common.version import commit
 from fedshift.data.load import load
 from fedshift.data.prepare import load_index
-from fedshift.evaluations.base import Evaluation, Trained, write
-from fedshift.experiments.task import Task, one_domain, place
+from fedshift.evaluations.base import Evaluation, Trained
+from fedshift.experiments.task import Task, one_domain, place, write_result
 from fedshift.federation.layout import Network
 from fedshift.federation.precision import arithmetic
 from fedshift.spec import RunSpec, parse
@@ -87,4 +87,4 @@ def _write(
         facts = {key: summary[key] for key in ("dataset", "method", "target", "seed")}
         cost = {"round": trained.round, "seconds": time.monotonic() - began, "time": time.time()}
         machine = environment(federation.device, torch.get_num_threads(), commit())
-        write(path, table, {**stamp, **facts, **cost, "environment": machine})
+        write_result(path, table, {**stamp, **facts, **cost, "environment": machine})
