@@ -296,30 +296,20 @@ def nothing_finished(collected: Collected, what: str) -> FedshiftError:
     return FedshiftError(collected.path, what, "Train the experiment, then collect it again.")
 
 
-def over_seeds(frame: pd.DataFrame, ddof: int, along: str = "x") -> pd.DataFrame:
-    """Means of y over seeds, with intervals.
+def over_seeds(frame: pd.DataFrame, ddof: int) -> pd.DataFrame:
+    """Means of y over seeds, with one standard deviation on each side where there are ENOUGH seeds.
 
     `frame`: columns seed, y (numbers) and others that identify the values: x, label, panel.
     `ddof`: of the standard deviation, the protocol's.
-    `along`: the column along which values form one line.
 
-    Returns the other columns, y, `low`, `high` and `kind`. `kind` is the same for all values of a line: "std"
-    if one of them has three seeds, "range" if one has two, otherwise "alone". `low` and `high` are one
-    standard deviation on each side, or the lower and higher of two seeds. They are NaN where a value has
-    fewer seeds.
+    Returns the other columns, y, `low` and `high` (NaN with fewer seeds), and the `seeds`, the `least` and
+    the `most` of each mean.
     """
     by = [name for name in frame if name not in ("seed", "y")]
     groups = frame.dropna(subset="y").groupby(by, sort=False, dropna=False)["y"]
-    found = groups.agg(y="mean", seeds="count", low="min", high="max").assign(std=groups.std(ddof=ddof))
-    found = found.reset_index()
-    line = [name for name in by if name != along]
-    most = found.groupby(line, dropna=False)["seeds"].transform("max")
-    found["kind"] = np.select([most >= ENOUGH, most == 2], ["std", "range"], "alone")
-    std = found["std"].where((found["kind"] == "std") & (found["seeds"] >= ENOUGH))
-    two = (found["kind"] == "range") & (found["seeds"] == 2)
-    found["low"] = found["low"].where(two, found["y"] - std)
-    found["high"] = found["high"].where(two, found["y"] + std)
-    return found[[*by, "y", "low", "high", "kind"]]
+    found = groups.agg(y="mean", seeds="count", least="min", most="max")
+    std = groups.std(ddof=ddof).where(found["seeds"] >= ENOUGH)
+    return found.assign(low=found["y"] - std, high=found["y"] + std).reset_index()
 
 
 def marks(frame: pd.DataFrame, ddof: int, style: str) -> pd.DataFrame:
@@ -334,13 +324,11 @@ def marks(frame: pd.DataFrame, ddof: int, style: str) -> pd.DataFrame:
         frame = frame.sort_values("x", kind="stable")
     means = over_seeds(frame, ddof).assign(mark="mean", style=style)
     line = [name for name in frame if name not in ("x", "y", "seed")]
-    two = means.loc[means["kind"] == "range", line].drop_duplicates()
+    two = means.loc[means.groupby(line, dropna=False)["seeds"].transform("max") == 2, line].drop_duplicates()
     seeds = frame.merge(two, on=line).dropna(subset="y").sort_values("seed", kind="stable")
     seeds["mark"] = "seed " + seeds.pop("seed").astype(str)
     seeds["style"] = "ring" if style in ("dot", "bar") else "thin"
-    ends = means[["low", "high"]].where(means.pop("kind") == "std")
-    parts = [seeds, means.assign(low=ends["low"], high=ends["high"])]
-    return pd.concat(parts[::-1] if style == "bar" else parts, ignore_index=True)
+    return pd.concat([means, seeds] if style == "bar" else [seeds, means], ignore_index=True)
 
 
 def in_order(frame: pd.DataFrame, **orders: Sequence[Any]) -> pd.DataFrame:
