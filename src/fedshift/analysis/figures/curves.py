@@ -85,7 +85,7 @@ class Curves(Figure):
             pd.concat([means, levels], ignore_index=True),
             row=rows,
             y_axis=[base.axis_label(metric) for metric in metrics],
-            panel=["", *titles, base.panel_of(AVERAGE)],
+            panel=["", *titles, base.word("target", AVERAGE)],
             label=sorted(drawn, key=lambda name: name not in grey),
         )
         ends = float(frame["x"].min()), float(frame["x"].max())

@@ -159,9 +159,10 @@ class Sweep(Figure):
         groups = runs.groupby(["panel", "label", "x"], dropna=False)
         points = pd.DataFrame({axis: groups[column].agg(_common) for axis, column in axes.items()}).dropna()
         metrics = {base.axis_label(metric): metric for metric in self.params.metrics}
-        found = means[means["mark"] == "mean"].merge(points.reset_index(), on=["panel", "label", "x"])
-        at = found[[*axes]].assign(metric=found["y_axis"].map(metrics))
-        found = found[["panel", "label", "x", "y_axis"]].assign(y=base.published(workspace, collected, at))
+        found = means.loc[means["mark"] == "mean", ["panel", "label", "x", "y_axis"]]
+        points = found.merge(points.reset_index(), on=["panel", "label", "x"])
+        at = points[[*axes]].assign(metric=points["y_axis"].map(metrics))
+        found = points[[*found]].assign(y=base.published(workspace, collected, at))
         return found.dropna(subset="y").assign(mark="published", style="diamond")
 
 
