@@ -56,7 +56,6 @@ class Sweep(Figure):
     name = "sweep"
     Params: ClassVar[type] = Params
     style: ClassVar[str] = "marked"  # of means; at names dots
-    by_name: ClassVar[bool] = False  # whether numbers on x are placed side by side, too
 
     def check(self, experiment: Experiment, axes: Axes, where: str) -> None:
         """Also check that no axis is used twice, and that no line mixes methods."""
@@ -145,7 +144,7 @@ class Sweep(Figure):
         """The values along x, and its axis; names are in the order of the file."""
         name = base.axis_name(self.params.x)
         number = (isinstance(value, int | float) and not isinstance(value, bool) for value in order)
-        if self.by_name or not all(number):
+        if self.style == "bar" or not all(number):
             names = {value: f"{value:g}" if isinstance(value, float) else str(value) for value in order}
             return column.map(names, na_action="ignore"), Axis(name, names=[*names.values()])
         scale: Any = "log" if _geometric(order) else "linear"
