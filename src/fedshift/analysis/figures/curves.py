@@ -1,4 +1,4 @@
-"""Learning curves: accuracy or loss over rounds, bytes, seconds or local steps, a line per method."""
+"""Learning curves: accuracy or loss over rounds or bytes, a line per method."""
 
 from __future__ import annotations
 
