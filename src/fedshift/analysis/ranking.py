@@ -114,8 +114,7 @@ def ranking(collections: Sequence[Collected], metric: str, against: str = "") ->
         table["worst"] = by_block.max(axis=1) if lower else by_block.min(axis=1)
         table["where"] = by_block.idxmax(axis=1) if lower else by_block.idxmin(axis=1)
     table = table.sort_values("mean", ascending=lower, kind="stable")
-    blocks = scores.columns.get_level_values("block").nunique()
-    return Ranking(table.reset_index(), base, seeds.shape[1], blocks, left, lower)
+    return Ranking(table.reset_index(), base, seeds.shape[1], by_block.shape[1], left, lower)
 
 
 def _scores(collections: Sequence[Collected], metric: str) -> tuple[pd.DataFrame, list[str]]:
@@ -123,9 +122,8 @@ def _scores(collections: Sequence[Collected], metric: str) -> tuple[pd.DataFrame
     parts = []
     for collected in collections:
         axes = [axis for axis in collected.keys[1:] if axis != "seed"]
-        frame = collected.runs[collected.keys].merge(
-            selected(collected, quantities=[metric])[[*collected.keys, metric]], on=collected.keys, how="left"
-        )
+        values = selected(collected, quantities=[metric])[[*collected.keys, metric]]
+        frame = collected.of_each_run(values)
         frame = frame if "seed" in frame else frame.assign(seed=0)
         whole = frame.groupby(["method", *axes], dropna=False)[metric].transform(lambda of: of.notna().all())
         places = frame[axes].itertuples(index=False, name=None)

@@ -13,7 +13,7 @@ from PIL import Image
 
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.evaluated import pixels, results_of
-from fedshift.analysis.figures.base import At, Axis, OfRuns, Plot, in_order, rows_of
+from fedshift.analysis.figures.base import At, Axis, Figure, Plot, in_order, rows_of, shown
 from fedshift.storage.workspace import Workspace
 
 COLOURS = "inferno"  # dark to bright, so that grey shows the order, too
@@ -28,7 +28,7 @@ class Params(At):
     images: int = 6
 
 
-class Attention(OfRuns):
+class Attention(Figure):
     """One column per image: the image, then each row's attention map over it in faint grey.
 
     All maps share one scale, from the lowest to the highest score of all, relative to a uniform map. If the
@@ -40,26 +40,26 @@ class Attention(OfRuns):
     Params = Params
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
-        frame, which = self.shown(results_of(workspace, collected, "attention"), collected)
+        frame, which = shown(results_of(workspace, collected, "attention"), collected, self.params.at)
         methods = rows_of(frame, collected)
         names = methods if len(methods) > 1 else ["attention"]
         first = frame[frame["method"] == methods[0]].drop_duplicates("sample")
         turn = first.assign(turn=first.groupby("label").cumcount()).sort_values(["turn", "label"])
         samples = turn["sample"][: self.params.images]
-        shown = frame[frame["sample"].isin(samples)]
-        shares = shown["scores"].map(lambda scores: np.asarray(scores, float) * len(scores))  # uniform: 1
-        shown = shown.assign(shares=shares).set_index(["method", "sample"])
-        ends = min(map(np.min, shown["shares"])), max(map(np.max, shown["shares"]))
+        frame = frame[frame["sample"].isin(samples)]
+        shares = frame["scores"].map(lambda scores: np.asarray(scores, float) * len(scores))  # uniform: 1
+        images = frame.assign(shares=shares).set_index(["method", "sample"])
+        ends = min(map(np.min, shares)), max(map(np.max, shares))
 
         parts, pictures = [], {}
         for sample in samples:
-            image = shown.loc[(methods[0], sample)]
+            image = images.loc[(methods[0], sample)]
             peak = f"\npeak {image['shares'].max():.1f} × uniform" if len(methods) == 1 else ""
             of: dict[str, Any] = {"label": image["class"], "panel": f"{image['class']}, image {sample}{peak}"}
             pictures["", "image", of["panel"]] = pixels(image["pixels"], image["px"])
             parts.append(pd.DataFrame({"x": [np.nan], "y": np.nan, "mark": "image", **of, "y_axis": "image"}))
             for method, name in zip(methods, names, strict=True):
-                row = shown.loc[(method, sample)]
+                row = images.loc[(method, sample)]
                 pictures["", name, of["panel"]] = _map(row, ends)
                 values = {"x": np.arange(len(row["shares"])) % row["side"], "y": row["shares"]}
                 of = of | {"mark": "share of a uniform map", "y_axis": name}

@@ -26,4 +26,3 @@ class Bars(Sweep):
     name = "bars"
     Params: ClassVar[type] = Params
     style: ClassVar[str] = "bar"
-    by_name: ClassVar[bool] = True

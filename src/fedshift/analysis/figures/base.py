@@ -6,7 +6,9 @@ The queries are means over seeds, headings, notes and names of axes.
 from __future__ import annotations
 
 import fnmatch
+import functools
 import hashlib
+import itertools
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -287,7 +289,6 @@ OVER_CLIENTS = {"all": "clients by size", "avg": "mean of clients"}
 AXES = {"target": "held-out domain", "data.dataset": "data set"}  # in words
 SETTINGS = {"local.lr": "learning rate", "local.batch": "batch size", "local.epochs": "local epochs"}
 SETTING = "setting."  # before a dotted key
-WORDS = "place in words"  # no axis has a blank in its name
 NAMED = 6  # maximum of values of an axis to name; more are counted
 
 
@@ -296,30 +297,20 @@ def nothing_finished(collected: Collected, what: str) -> FedshiftError:
     return FedshiftError(collected.path, what, "Train the experiment, then collect it again.")
 
 
-def over_seeds(frame: pd.DataFrame, ddof: int, along: str = "x") -> pd.DataFrame:
-    """Means of y over seeds, with intervals.
+def over_seeds(frame: pd.DataFrame, ddof: int) -> pd.DataFrame:
+    """Means of y over seeds, with one standard deviation on each side where there are ENOUGH seeds.
 
     `frame`: columns seed, y (numbers) and others that identify the values: x, label, panel.
     `ddof`: of the standard deviation, the protocol's.
-    `along`: the column along which values form one line.
 
-    Returns the other columns, y, `low`, `high` and `kind`. `kind` is the same for all values of a line: "std"
-    if one of them has three seeds, "range" if one has two, otherwise "alone". `low` and `high` are one
-    standard deviation on each side, or the lower and higher of two seeds. They are NaN where a value has
-    fewer seeds.
+    Returns the other columns, y, `low` and `high` (NaN with fewer seeds), and the `seeds`, the `least` and
+    the `most` of each mean.
     """
     by = [name for name in frame if name not in ("seed", "y")]
     groups = frame.dropna(subset="y").groupby(by, sort=False, dropna=False)["y"]
-    found = groups.agg(y="mean", seeds="count", low="min", high="max").assign(std=groups.std(ddof=ddof))
-    found = found.reset_index()
-    line = [name for name in by if name != along]
-    most = found.groupby(line, dropna=False)["seeds"].transform("max")
-    found["kind"] = np.select([most >= ENOUGH, most == 2], ["std", "range"], "alone")
-    std = found["std"].where((found["kind"] == "std") & (found["seeds"] >= ENOUGH))
-    two = (found["kind"] == "range") & (found["seeds"] == 2)
-    found["low"] = found["low"].where(two, found["y"] - std)
-    found["high"] = found["high"].where(two, found["y"] + std)
-    return found[[*by, "y", "low", "high", "kind"]]
+    found = groups.agg(y="mean", seeds="count", least="min", most="max")
+    std = groups.std(ddof=ddof).where(found["seeds"] >= ENOUGH)
+    return found.assign(low=found["y"] - std, high=found["y"] + std).reset_index()
 
 
 def marks(frame: pd.DataFrame, ddof: int, style: str) -> pd.DataFrame:
@@ -334,22 +325,19 @@ def marks(frame: pd.DataFrame, ddof: int, style: str) -> pd.DataFrame:
         frame = frame.sort_values("x", kind="stable")
     means = over_seeds(frame, ddof).assign(mark="mean", style=style)
     line = [name for name in frame if name not in ("x", "y", "seed")]
-    two = means.loc[means["kind"] == "range", line].drop_duplicates()
+    two = means.loc[means.groupby(line, dropna=False)["seeds"].transform("max") == 2, line].drop_duplicates()
     seeds = frame.merge(two, on=line).dropna(subset="y").sort_values("seed", kind="stable")
     seeds["mark"] = "seed " + seeds.pop("seed").astype(str)
     seeds["style"] = "ring" if style in ("dot", "bar") else "thin"
-    ends = means[["low", "high"]].where(means.pop("kind") == "std")
-    parts = [seeds, means.assign(low=ends["low"], high=ends["high"])]
-    return pd.concat(parts[::-1] if style == "bar" else parts, ignore_index=True)
+    return pd.concat([means, seeds] if style == "bar" else [seeds, means], ignore_index=True)
 
 
 def in_order(frame: pd.DataFrame, **orders: Sequence[Any]) -> pd.DataFrame:
     """Sort by columns whose values have an order, the first column first; other rows stay in order."""
-
-    def places(column: pd.Series[Any]) -> pd.Series[Any]:
-        return column.map({value: place for place, value in enumerate(orders[str(column.name)])})
-
-    return frame.sort_values([*orders], key=places, kind="stable")
+    places = {name: {value: place for place, value in enumerate(order)} for name, order in orders.items()}
+    return frame.sort_values(
+        [*orders], key=lambda column: column.map(places[str(column.name)]), kind="stable"
+    )
 
 
 def with_seed(frame: pd.DataFrame) -> pd.DataFrame:
@@ -360,7 +348,7 @@ def with_seed(frame: pd.DataFrame) -> pd.DataFrame:
 def headings(collected: Collected, frame: pd.DataFrame, methods: bool = False) -> tuple[pd.Series, list[str]]:
     """The place of each row of `frame` on the axes other than target and seed, in words ("pacs, d = 2").
 
-    Also returns all places in the order of the file.
+    Also returns all possible places in the order of the file.
 
     `methods`: put the method first, and use only axes on which runs differ.
     """
@@ -368,31 +356,29 @@ def headings(collected: Collected, frame: pd.DataFrame, methods: bool = False) -
     if methods:
         axes = ["method", *(axis for axis in axes if len(collected.order[axis]) > 1)]
     orders = {"method": collected.experiment.rows, **collected.order}
-    words = [[word(axis, value) for value in frame[axis]] for axis in axes]
-    texts = [", ".join(filter(None, place)) for place in zip(*words, strict=True)] or [""] * len(frame)
-    places = frame[axes].assign(**{WORDS: texts})
-    in_file = in_order(places, **{axis: orders[axis] for axis in axes}) if axes else places
-    return places[WORDS].astype(object), [*in_file[WORDS].unique()] or [""]
+
+    def words(place: Iterable[Any]) -> str:
+        return ", ".join(filter(None, map(word, axes, place)))
+
+    every = itertools.product(*([*orders[axis], None] for axis in axes))
+    texts = [words(place) for place in frame[axes].astype(object).to_numpy()]
+    return pd.Series(texts, frame.index, dtype=object), [*dict.fromkeys(map(words, every))]
 
 
 def panels(collected: Collected, frame: pd.DataFrame) -> tuple[pd.Series | str, list[str]]:
     """The title of the panel of each row of `frame`, by its held-out domain, and all titles in order."""
     names = collected.order.get("target", [])
-    return frame["target"].map(panel_of) if names else "", [*map(panel_of, names)]
+    words = functools.partial(word, "target")
+    return frame["target"].map(words) if names else "", [*map(words, names)]
 
 
 def word(axis: str, value: Any) -> str:
     """A value on an axis in words, for headings and titles of panels; "" for none."""
+    if pd.isna(value):
+        return ""
     if axis == "target":
-        return panel_of(value)
-    alone = axis in ("method", "data.dataset")
-    return "" if pd.isna(value) else str(value) if alone else f"{axis} = {value}"
-
-
-def panel_of(target: Any) -> str:
-    """The title of the panel of a held-out domain, or of AVERAGE."""
-    titles = {NONE: "nothing held out", AVERAGE: "average"}
-    return "" if pd.isna(target) else titles.get(target, f"held out: {target}")
+        return {NONE: "nothing held out", AVERAGE: "average"}.get(value, f"held out: {value}")
+    return str(value) if axis in ("method", "data.dataset") else f"{axis} = {value}"
 
 
 def published(workspace: Workspace, collected: Collected, points: pd.DataFrame) -> pd.Series[float]:
@@ -454,26 +440,21 @@ class At:
     at: tuple[AxisValue, ...] = ()
 
 
-class OfRuns(Figure):
-    """A figure that shows one run of each row, at the values on axes in the parameter `at`."""
+def shown(frame: pd.DataFrame, collected: Collected, at: Sequence[str]) -> tuple[pd.DataFrame, str]:
+    """The rows of `frame` at one value of each axis, and these values in words.
 
-    Params: ClassVar[type] = At
-
-    def shown(self, frame: pd.DataFrame, collected: Collected) -> tuple[pd.DataFrame, str]:
-        """The rows of `frame` at one value of each axis, and these values in words.
-
-        On each axis it is the value in `at`, otherwise the first one that has rows.
-        """
-        words = []
-        for axis, values in collected.order.items():
-            present = [value for value in values if (frame[axis] == value).any()]
-            if not present:
-                continue
-            chosen = next((value for value in present if str(value) in self.params.at), present[0])
-            frame = frame[frame[axis] == chosen]
-            if len(values) > 1 or axis == "target":
-                words.append({"target": "held out: ", "seed": "seed "}.get(axis, f"{axis} ") + str(chosen))
-        return frame, ", ".join(words)
+    On each axis it is the value in `at`, otherwise the first one that has rows.
+    """
+    words = []
+    for axis, values in collected.order.items():
+        present = [value for value in values if (frame[axis] == value).any()]
+        if not present:
+            continue
+        chosen = next((value for value in present if str(value) in at), present[0])
+        frame = frame[frame[axis] == chosen]
+        if len(values) > 1 or axis == "target":
+            words.append({"target": "held out: ", "seed": "seed "}.get(axis, f"{axis} ") + str(chosen))
+    return frame, ", ".join(words)
 
 
 def axis_label(quantity: str) -> str:

@@ -10,7 +10,6 @@ from fedshift.storage.workspace import Workspace
 
 PAIRS = 15  # with more pairs, each client has its mean over the others instead
 NAMES = {"client": "first", "other": "second"}  # number -> column of the name
-TURNED = {"first": "second", "second": "first", "client": "other", "other": "client"}
 
 
 class CKA(Figure):
@@ -55,10 +54,10 @@ def _pairs(frame: pd.DataFrame) -> pd.DataFrame:
     The order of a pair of domains does not depend on which clients hold them.
     """
     turned = (frame["first"] > frame["second"]) & (not frame["first"].str.isdigit().all())
-    swapped = frame[turned].rename(columns=TURNED)
-    frame = pd.concat([frame[~turned], swapped]).sort_index()
-    if len(frame[[*NAMES.values()]].drop_duplicates()) <= PAIRS:
-        pair = frame["first"] + "–" + frame["second"]
+    for one, two in (NAMES.keys(), NAMES.values()):
+        frame[one], frame[two] = frame[one].mask(turned, frame[two]), frame[two].mask(turned, frame[one])
+    pair = frame["first"] + "–" + frame["second"]
+    if pair.nunique() <= PAIRS:
         return frame.assign(x=pair, rank=frame["client"] * 1000 + frame["other"])
     both = [frame.assign(x=frame[name], rank=frame[number]) for number, name in NAMES.items()]
     return pd.concat(both, ignore_index=True)

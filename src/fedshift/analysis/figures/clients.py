@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Literal
 
-import pandas as pd
-
 from fedshift.analysis.clients import DOMAINS, by_client
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.figures import base
@@ -37,7 +35,11 @@ class Clients(Figure):
     Params = Params
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
-        frame = _whole(collected, by_client(collected, DEFAULT))
+        # Without seeds that have a missing run: their mean would be over fewer held-out domains.
+        finished = collected.runs["state"] == "finished"
+        places = [collected.runs[key] for key in collected.keys if key != "target"]
+        whole = collected.runs.loc[finished.groupby(places, dropna=False).transform("all"), collected.keys]
+        frame = by_client(collected, DEFAULT).merge(whole)
         if frame.empty:
             raise base.nothing_finished(collected, "holds no seed with all its runs")
         frame = base.with_seed(frame).sort_values("client", kind="stable")
@@ -69,11 +71,3 @@ class Clients(Figure):
             size=(3.1, 2.9) if radar else (max(2.6, min(6.0, 0.5 * most)), 2.7),
             polar=radar,
         )
-
-
-def _whole(collected: Collected, frame: pd.DataFrame) -> pd.DataFrame:
-    """Drop seeds with a missing run on another held-out domain, as their mean would be over fewer domains."""
-    by = [key for key in collected.keys if key != "target"]
-    runs = collected.runs.assign(whole=collected.runs["state"] == "finished")
-    whole = runs.groupby(by, dropna=False)["whole"].all().reset_index()
-    return frame[frame[by].merge(whole, on=by, how="left")["whole"].to_numpy(dtype=bool)]

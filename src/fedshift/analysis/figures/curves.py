@@ -1,4 +1,4 @@
-"""Learning curves: accuracy or loss over rounds, bytes, seconds or local steps, a line per method."""
+"""Learning curves: accuracy or loss over rounds or bytes, a line per method."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Curves(Figure):
             pd.concat([means, levels], ignore_index=True),
             row=rows,
             y_axis=[base.axis_label(metric) for metric in metrics],
-            panel=["", *titles, base.panel_of(AVERAGE)],
+            panel=["", *titles, base.word("target", AVERAGE)],
             label=sorted(drawn, key=lambda name: name not in grey),
         )
         ends = float(frame["x"].min()), float(frame["x"].max())

@@ -15,7 +15,6 @@ from fedshift.experiments.schema import Experiment
 from fedshift.storage.workspace import Workspace
 
 LINE, BLANK, WIDTH = 0.21, 0.7, 3.6  # inches: a method, around all, a panel
-THIN = {"std": "± one standard deviation over seeds", "range": "the lower to the higher of two seeds"}
 MEAN = "mean"
 
 
@@ -55,16 +54,17 @@ class Differences(Figure):
         domains = [name for name in collected.order["target"] if (frame["label"] == name).any()]
 
         columns = ["panel", "label", "name", "seed", "y"]
-        dots = base.over_seeds(frame[columns], collected.protocol.ddof, along="name")
-        kind = "std" if (dots["kind"] == "std").any() else "range"
-        dots.loc[dots["kind"] != kind, ["low", "high"]] = float("nan")
+        dots = base.over_seeds(frame[columns], collected.protocol.ddof)
+        thin = "thin line: ± one standard deviation over seeds"
+        if (dots["seeds"] < base.ENOUGH).all():
+            thin, two = "thin line: the lower to the higher of two seeds", dots["seeds"] == 2
+            dots = dots.assign(low=dots["least"].where(two), high=dots["most"].where(two))
         whole = dots.groupby(["panel", "name"])["y"].agg(y="mean", domains="count").reset_index()
         whole = whole[whole["domains"] == whole["panel"].map(dots.groupby("panel")["label"].nunique())]
         ends = {"low": whole["y"].clip(upper=0), "high": whole["y"].clip(lower=0)}
         whole = whole.assign(label=MEAN, style="square", **ends)
         plotted = base.in_order(pd.concat([whole, dots]), panel=panels, label=[MEAN, *domains], name=methods)
 
-        thin = f"; thin line: {THIN[kind]}" if dots["low"].notna().any() else ""
         metric = f" in {self.params.metric}" if self.params.metric != "ood" else ""
         return Plot(
             f"Differences from {self.params.to}{metric}",
@@ -72,7 +72,7 @@ class Differences(Figure):
             Axis(f"{base.in_words(self.params.metric)}\nminus that of {self.params.to}{self._unit}"),
             Axis(names=methods),
             [*domains, MEAN],
-            f"grey: mean over held-out domains{thin}",
+            base.notes("grey: mean over held-out domains", dots["low"].notna().any() and thin),
             size=(WIDTH, BLANK + LINE * len(methods)),
             colours={MEAN: base.GREY},
             rules={"x": [0.0]},

@@ -170,8 +170,6 @@ def _picture(axes: Axes, pixels: Any) -> None:
     axes.imshow(pixels, extent=(0, 1, 0, 1), aspect="auto", interpolation="nearest")
     axes.set(xticks=[], yticks=[])
     axes.set_box_aspect(height / width)
-    axes.spines[:].set_visible(False)
-    axes.grid(visible=False)
 
 
 def _heat(axes: Axes, plot: Plot, frame: pd.DataFrame) -> None:
@@ -188,12 +186,13 @@ def _heat(axes: Axes, plot: Plot, frame: pd.DataFrame) -> None:
     axes.set_xticks(range(len(columns)), columns, rotation=30, ha="right", rotation_mode="anchor")
     axes.set_yticks(range(len(plot.labels)), plot.labels)
     axes.tick_params(length=0)
-    axes.spines[:].set_visible(False)
-    axes.grid(visible=False)
 
 
 def _panel(axes: Axes, plot: Plot, place: tuple[str, str, str], y: Axis) -> None:
     """Set up both axes of the panel at a place (row, label of the y axis, panel), then plot its series."""
+    if plot.pictures or plot.heat:
+        axes.spines[:].set_visible(False)
+        axes.grid(visible=False)
     if place in plot.pictures:
         return _picture(axes, plot.pictures[place])
     frame = plot.frame[(plot.frame[["row", "y_axis", "panel"]] == [*place]).all(axis=1)].copy()

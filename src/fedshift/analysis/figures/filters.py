@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.evaluated import pixels, results_of
-from fedshift.analysis.figures.base import At, Axis, OfRuns, Plot, Trained, rows_of
+from fedshift.analysis.figures.base import At, Axis, Figure, Plot, Trained, rows_of, shown
 from fedshift.storage.workspace import Workspace
 
 MEANING = "a line: a filter's patches by falling response, then their gradients (grey: 0)"
@@ -26,7 +26,7 @@ class Params(At):
     row: Trained = ""
 
 
-class Filters(OfRuns):
+class Filters(Figure):
     """A row of panels for each stage, a column for each client, and in a panel a line for each filter.
 
     A line has the filter's patches by falling response, then their gradients in the same order (grey is 0).
@@ -39,7 +39,7 @@ class Filters(OfRuns):
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
         frame = results_of(workspace, collected, "filters")
         row = self.params.row or rows_of(frame, collected)[0]
-        frame, which = self.shown(frame[frame["method"] == row], collected)
+        frame, which = shown(frame[frame["method"] == row], collected, self.params.at)
         clients = sorted(frame["client"].unique())[:CLIENTS]
         frame = frame[frame["client"].isin(clients)].sort_values(["place", "client"], kind="stable")
         parts, pictures = [], {}

@@ -56,7 +56,6 @@ class Sweep(Figure):
     name = "sweep"
     Params: ClassVar[type] = Params
     style: ClassVar[str] = "marked"  # of means; at names dots
-    by_name: ClassVar[bool] = False  # whether numbers on x are placed side by side, too
 
     def check(self, experiment: Experiment, axes: Axes, where: str) -> None:
         """Also check that no axis is used twice, and that no line mixes methods."""
@@ -125,9 +124,8 @@ class Sweep(Figure):
     def _runs(self, collected: Collected) -> tuple[pd.DataFrame, dict[str, Sequence[Any]]]:
         """The planned runs with keys, metrics (NaN if missing), row and x; orders of methods, axes and x."""
         given = self.params
-        chosen = selected(collected, quantities=given.metrics)
-        frame = collected.runs[[*collected.keys, "spec"]].merge(chosen, on=collected.keys, how="left")
-        frame = base.with_seed(frame.assign(row=frame["method"]))
+        frame = base.with_seed(collected.of_each_run(selected(collected, quantities=given.metrics)))
+        frame = frame.assign(row=frame["method"], spec=collected.runs["spec"])
         drawn = fnmatch.filter(collected.experiment.rows, given.rows)
         frame = frame[frame["row"].isin([*drawn, *given.levels])].copy()
         if not self._of_setting:
@@ -145,7 +143,8 @@ class Sweep(Figure):
     def _axis(self, column: pd.Series[Any], order: Sequence[Any]) -> tuple[pd.Series[Any], Axis]:
         """The values along x, and its axis; names are in the order of the file."""
         name = base.axis_name(self.params.x)
-        if self.by_name or not all(map(_is_number, order)):
+        number = (isinstance(value, int | float) and not isinstance(value, bool) for value in order)
+        if self.style == "bar" or not all(number):
             names = {value: f"{value:g}" if isinstance(value, float) else str(value) for value in order}
             return column.map(names, na_action="ignore"), Axis(name, names=[*names.values()])
         scale: Any = "log" if _geometric(order) else "linear"
@@ -159,9 +158,10 @@ class Sweep(Figure):
         groups = runs.groupby(["panel", "label", "x"], dropna=False)
         points = pd.DataFrame({axis: groups[column].agg(_common) for axis, column in axes.items()}).dropna()
         metrics = {base.axis_label(metric): metric for metric in self.params.metrics}
-        found = means[means["mark"] == "mean"].merge(points.reset_index(), on=["panel", "label", "x"])
-        at = found[[*axes]].assign(metric=found["y_axis"].map(metrics))
-        found = found[["panel", "label", "x", "y_axis"]].assign(y=base.published(workspace, collected, at))
+        found = means.loc[means["mark"] == "mean", ["panel", "label", "x", "y_axis"]]
+        points = found.merge(points.reset_index(), on=["panel", "label", "x"])
+        at = points[[*axes]].assign(metric=points["y_axis"].map(metrics))
+        found = points[[*found]].assign(y=base.published(workspace, collected, at))
         return found.dropna(subset="y").assign(mark="published", style="diamond")
 
 
@@ -177,10 +177,6 @@ def _by_seed(runs: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
     values = runs.melt(keys, metrics, "metric", "y").astype({"y": float})
     seeds = values.groupby(["metric", *keys], sort=False)["y"].mean(skipna=False).reset_index()
     return seeds.assign(y_axis=seeds.pop("metric").map(base.axis_label))
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _geometric(values: Sequence[float]) -> bool:

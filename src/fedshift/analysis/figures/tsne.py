@@ -4,14 +4,14 @@ import pandas as pd
 
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.evaluated import results_of
-from fedshift.analysis.figures.base import Axis, OfRuns, Plot, in_order, rows_of
+from fedshift.analysis.figures.base import At, Axis, Figure, Plot, in_order, rows_of, shown
 from fedshift.storage.workspace import Workspace
 
 LIMITS = (-0.05, 1.05)
 BY = {"class": "coloured\nby class", "domain": "coloured\nby domain"}
 
 
-class TSNE(OfRuns):
+class TSNE(Figure):
     """A panel for each row of the experiment, with one dot per image.
 
     Above it are the mean distances between images of two classes and of one class. A map has no unit and
@@ -20,9 +20,10 @@ class TSNE(OfRuns):
 
     name = "tsne"
     evaluations = ("tsne", "distances")
+    Params = At
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
-        frame, which = self.shown(results_of(workspace, collected, "tsne"), collected)
+        frame, which = shown(results_of(workspace, collected, "tsne"), collected, self.params.at)
         numbers = results_of(workspace, collected, "distances")
         numbers = numbers.drop_duplicates("digest").set_index("digest")  # rows may share a run
         methods = rows_of(frame, collected)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fedshift.analysis.metrics.base import Array, Metric, ratio, recall
+from fedshift.analysis.metrics.base import Array, Metric, ratio
 
 
 class BalancedAccuracy(Metric):
@@ -11,4 +11,4 @@ class BalancedAccuracy(Metric):
 
     @staticmethod
     def compute(n: Array, correct: Array) -> Array:
-        return ratio(np.nansum(recall(n, correct), -1), (n > 0).sum(-1))
+        return ratio(np.nansum(ratio(correct, n), -1), (n > 0).sum(-1))

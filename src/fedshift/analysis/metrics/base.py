@@ -55,15 +55,10 @@ def ratio(numerator: Array, denominator: Array) -> Array:
         return np.asarray(numerator / denominator)
 
 
-def recall(n: Array, correct: Array) -> Array:
-    """The share of correctly classified samples of each class [..., C]; NaN for a class without samples."""
-    return ratio(correct, n)
-
-
 def mean_of(chosen: Array, samples: Array, confidence: Array) -> Array:
     """The mean confidence [...] of `chosen` of the `samples` [..., BINS]; NaN if none is chosen.
 
-    Each sample is taken to have the mean confidence of its bin.
+    All samples of a bin are taken to have its mean confidence, so it is exact to the width of a bin.
     """
     in_bin = np.nan_to_num(ratio(confidence, samples))
     return ratio((chosen * in_bin).sum(-1), chosen.sum(-1))

@@ -12,8 +12,4 @@ class ConfidenceWrong(Metric):
 
     @staticmethod
     def compute(wrong: Array, right: Array, confidence: Array) -> Array:
-        """The mean confidence, exact to the width of a bin.
-
-        All samples of a bin are taken to have its mean confidence.
-        """
         return mean_of(wrong, wrong + right, confidence)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fedshift.analysis.metrics.base import Array, Metric, recall
+from fedshift.analysis.metrics.base import Array, Metric, ratio
 
 
 class WorstClass(Metric):
@@ -11,5 +11,4 @@ class WorstClass(Metric):
 
     @staticmethod
     def compute(n: Array, correct: Array) -> Array:
-        lowest = np.where(n > 0, recall(n, correct), np.inf).min(-1)
-        return np.where(np.isfinite(lowest), lowest, np.nan)
+        return np.asarray(np.fmin.reduce(ratio(correct, n), -1))  # without the NaN of absent classes
