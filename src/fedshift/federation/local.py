@@ -14,9 +14,7 @@ from fedshift.federation.samples import batches
 
 
 def train(client: Client, method: Method) -> Tensor:
-    """Train on all batches of the client's round; returns (sum of losses, samples seen) [2], fp64, on the
-    device.
-    """
+    """Train on all batches of the round; returns (sum of losses, samples seen) [2], fp64, on the device."""
     worker, samples = client.worker, client.samples
     local, seed = worker.spec.local, worker.spec.seed
     plan = schedule(client.n, local, seed, client.t, client.k, worker.batch_norm)
@@ -54,9 +52,7 @@ def _step(client: Client, method: Method, optimizer: Optimizer, x: Tensor, y: Te
 
 
 def _descend(client: Client, method: Method, optimizer: Optimizer, loss: Tensor) -> None:
-    """Take one step along the loss' gradient, changed by the method and clipped in the order that it
-    declares.
-    """
+    """Take one step along the gradient, changed by the method and clipped in the order that it declares."""
     g = client.network.g
     client.network.backward(loss)
     if method.clip_first:

@@ -84,9 +84,7 @@ class Table:
 
 
 class Records(Table):
-    """Table of single values. Stages in MEASURED, and `time`, depend on the machine; the others are
-    reproducible.
-    """
+    """Table of single values, reproducible except for `time` and the stages in MEASURED."""
 
     schema = SCHEMA
 
@@ -116,9 +114,7 @@ class StatisticsTable(Table):
 
 
 class DiagnosticsTable(Table):
-    """Table of tensors that methods record, reproducible to the last bit; clients: number of clients of the
-    run.
-    """
+    """Table of tensors that methods record, reproducible to the last bit, of a run with `clients` clients."""
 
     schema = DIAGNOSTICS
 

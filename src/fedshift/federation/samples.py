@@ -1,6 +1,4 @@
-"""The images of a run in the engine: one tensor of pixels, one of labels, and the positions of each
-client.
-"""
+"""The images of a run in the engine: a tensor of pixels, one of labels, and positions of each client."""
 
 import itertools
 import os

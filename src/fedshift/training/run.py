@@ -1,6 +1,4 @@
-"""One training run in its directory: load its data, resume, train, and write metrics, weights and a
-summary.
-"""
+"""One training run in its directory: load data, resume, train, write metrics, weights and a summary."""
 
 import json
 import logging
