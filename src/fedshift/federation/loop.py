@@ -147,17 +147,14 @@ class Federation:
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that the rest of the run needs between two rounds, nested by owner."""
-        return {"round": self.round, **{name: owner.state_dict() for name, owner in self._owners.items()}}
+        owned = {"state": self.state.state_dict(), "selection": self.evaluator.selection.state_dict()}
+        return {"round": self.round, "server": {"peeked": self.server.peeked}, **owned}
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Restore a `state_dict` into a new Federation of the same run."""
-        self.round = saved["round"]
-        for name, owner in self._owners.items():
-            owner.load_state_dict(saved.get(name, {}))
-
-    @property
-    def _owners(self) -> dict[str, Any]:
-        return {"state": self.state, "server": self.server, "selection": self.evaluator.selection}
+        self.round, self.server.peeked = saved["round"], saved["server"]["peeked"]
+        self.state.load_state_dict(saved["state"])
+        self.evaluator.selection.load_state_dict(saved.get("selection", {}))
 
     def _round(self) -> None:
         """One round: setup, local training and aggregation, evaluation, costs."""

@@ -1,9 +1,7 @@
 """The server as a method's hooks see it."""
 
 import functools
-from collections.abc import Mapping
 from types import SimpleNamespace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -103,14 +101,6 @@ class Server:
         """Private entries of all clients [N, |index|], for held-out domains only; counted in floats."""
         self.peeked += self.N * self._state.layout.floats(index)
         return self._state.own[:, self._state.within_private(index)]
-
-    def state_dict(self) -> dict[str, Any]:
-        """The counter; all else follows from the state and the round."""
-        return {"peeked": self.peeked}
-
-    def load_state_dict(self, saved: Mapping[str, Any]) -> None:
-        """Restore a `state_dict`."""
-        self.peeked = saved["peeked"]
 
 
 @equation("FedAvg", "Algorithm 1, server")
