@@ -5,7 +5,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -112,8 +112,8 @@ class ClientData:
     train: Tensor
     val: Tensor
     test: Tensor
-    domains: tuple[str, ...] = field(default=())
-    few_shot: tuple[int, ...] = field(default=())
+    domains: tuple[str, ...] = ()
+    few_shot: tuple[int, ...] = ()
 
     def split(self, name: str) -> Tensor:
         return {"train": self.train, "val": self.val, "test": self.test}[name]
