@@ -30,9 +30,7 @@ class Steps:
         self, client: Client, method: Method, step: Callable[[Tensor, Tensor], Tensor],
         graph: Callable[[], Any] | None,
     ) -> None:  # fmt: skip
-        """step(x, y): takes one step and returns its loss. graph: makes what records a step
-        (torch.cuda.CUDAGraph); None: all steps are eager.
-        """
+        """step(x, y): takes one step and returns its loss; graph: as of `Worker`."""
         self._client, self._name, self._step, self._new = client, method.name, step, graph
         self._steadiness = method.steadiness if graph else ""
         self._graph: Any = None
