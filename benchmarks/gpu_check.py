@@ -65,8 +65,8 @@ class Work:
     optimizer: str
     augment: str
 
-    def run(self, method: str) -> RunSpec:
-        """The run of a method that does this work."""
+    def run(self, precision: str) -> RunSpec:
+        """A run of FedAvg that does this work."""
         momentum = {"momentum": 0.9} if self.optimizer == "sgd" else {}
         return resolve(
             spec(
@@ -74,9 +74,10 @@ class Work:
                     "dataset": "pacs", "prepare": {"px": self.px}, "input_px": self.input_px,
                     "augment": self.augment, "normalise": "imagenet",
                 },
-                model={"name": self.model}, method={"name": method},
-                local={"batch": self.batch, "epochs": EPOCHS, "optimizer": self.optimizer, **momentum},
-                federation={"rounds": WARM + TIMED}, evaluation={"every": WARM + TIMED, "keep": "none"},
+                model={"name": self.model}, evaluation={"every": WARM + TIMED, "keep": "none"},
+                local={"batch": self.batch, "epochs": EPOCHS, "precision": precision,
+                       "optimizer": self.optimizer, **momentum},
+                federation={"rounds": WARM + TIMED},
             )
         )  # fmt: skip
 
@@ -193,12 +194,7 @@ def federated(
     how: as in `steps_of`; steps: of an epoch.
     """
     work = WORK[name]
-    run = work.run("fedavg")
-    run = run.model_copy(update={
-        "local": run.local.model_copy(update={"precision": precision}),
-        "federation": run.federation.model_copy(update={"rounds": WARM + TIMED}),
-        "evaluation": run.evaluation.model_copy(update={"every": 10**6}),
-    })  # fmt: skip
+    run = work.run(precision)
     nobody = torch.empty(0, dtype=torch.int64)
     parts = torch.arange(CLIENTS * steps * work.batch).split(steps * work.batch)
     held = [ClientData(part, nobody, nobody) for part in parts]
@@ -223,7 +219,7 @@ def federated(
 def bare(name: str, precision: str, device: torch.device) -> float:
     """Seconds of a step of the same network on the same images, without a federation."""
     work = WORK[name]
-    run, given = work.run("fedavg"), samples(work, device)
+    run, given = work.run(precision), samples(work, device)
     with arithmetic(precision, device):
         model = run.model.build(CLASSES, run.data.input_px)
         model.to(device, memory_format=torch.channels_last).train()
