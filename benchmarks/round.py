@@ -29,7 +29,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from bare import Bare, Recipe
+from bare import Bare
 
 from fedshift.data.fetch import fetch
 from fedshift.data.load import RunData, load
@@ -85,18 +85,6 @@ def prepared(workspace: Workspace, spec: RunSpec) -> Workspace:
     return workspace
 
 
-def recipe(spec: RunSpec, each: int | None = None) -> Recipe:
-    """What the bare loop needs of the same spec."""
-    data, local, fractions = spec.data, spec.local, spec.partition.fractions
-    if isinstance(data.target, tuple):
-        raise ValueError("the bare loop holds one domain out, or none")
-    return Recipe(
-        data.target, data.prepare.px, fractions[1], data.input_px, data.normalise, data.augment,
-        local.batch, local.epochs, local.lr, local.weight_decay, local.precision == "bf16",
-        fractions[2], spec.model.name, local.optimizer, local.clip, local.batch_rule == "wrap", each,
-    )  # fmt: skip
-
-
 def shortened(data: RunData, each: int | None) -> RunData:
     """Without most images of its clients: of each part `each` are left, from its whole length."""
 
@@ -147,7 +135,7 @@ def serve(
     if side == "ours":
         ours(workspace, spec, turn, each)
     else:
-        bare = Bare(workspace.prepared(spec.data.prepared_name), recipe(spec, each), fused)
+        bare = Bare(workspace.prepared(spec.data.prepared_name), spec, fused, each)
         for event in bare.rounds():
             turn(event)
 
