@@ -55,7 +55,7 @@ from typing import Any
 from unittest import mock
 
 import torch
-from gpu_check import PRECISIONS, WORK, bare, federated, hardware, trained
+from gpu_check import PRECISIONS, WORK, bare, distance, federated, hardware, trained
 from gpu_runs import add, checkpointed, facts, pack, take, unpacked
 
 from fedshift.archive import store
@@ -109,26 +109,13 @@ def check(out: Path, device: torch.device, methods: list[str], stop: float) -> N
         if time.time() > stop:
             return
         with failing_alone(out, part="check", method=name) as row:
-            rate, graph, again, eager = (
-                trained(name, device, how)[0] for how in ("rate", "graph", "graph", "eager")
-            )
-            near = {
-                "rate": distance(rate, graph),
-                "again": distance(graph, again),
-                "eager": distance(eager, graph),
-            }
-            tell(out, **row, **near)
+            hows = ("rate", "graph", "graph", "eager")
+            rate, graph, again, eager = (trained(name, device, how)[0] for how in hows)
+            near = {"rate": distance(rate, graph), "again": distance(graph, again)}
+            tell(out, **row, **near, eager=distance(eager, graph))
     with failing_alone(out, part="check", method="fedavg", precision="bf16") as row:
         pair = (trained("fedavg", device, "graph", precision)[0] for precision in ("fp32", "bf16"))
         tell(out, **row, fp32=distance(*pair))
-
-
-def distance(one: torch.Tensor, other: torch.Tensor) -> float:
-    """Relative distance; 0 for the same bits; entries that stay with clients mean nothing."""
-    known = one.isfinite()
-    if torch.equal(one[known], other[known]):
-        return 0.0
-    return float(f"{float((one - other)[known].norm() / one[known].norm()):.2e}")
 
 
 @contextlib.contextmanager

@@ -29,12 +29,11 @@ from fedshift.common.files import write_text
 from fedshift.common.registry import names
 from fedshift.data.augment import Augment, Evaluate
 from fedshift.federation.loop import Federation
-from fedshift.federation.method import Method
 from fedshift.federation.samples import ClientData, Samples
 from fedshift.spec import RunSpec
 
 OUT = Path(__file__).parent / "methods.csv"
-HOOKS = ("broadcast", "begin", "exchange", "loss", "grad", "step", "end", "aggregate")
+HOOKS = ("broadcast", "begin", "setup", "loss", "grad", "step", "end", "aggregate")
 
 
 class Clock:
@@ -105,13 +104,6 @@ def timed_round(federation: Federation, clock: Clock) -> float:
     return clock.now() - began
 
 
-def watched(federation: Federation, clock: Clock) -> None:
-    """Put the clock around every hook and around backward with the optimiser's step."""
-    method: Method = federation.method
-    for hook in HOOKS:
-        setattr(method, hook, clock.around(hook, getattr(method, hook)))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -149,7 +141,9 @@ def main() -> None:
     clocks = {name: Clock(device) for name in wanted}
     for name in wanted:
         timed_round(federations[name], clocks[name])  # warm
-        watched(federations[name], clocks[name])
+        method = federations[name].method
+        for hook in HOOKS:
+            setattr(method, hook, clocks[name].around(hook, getattr(method, hook)))
     seconds: dict[str, list[float]] = {name: [] for name in wanted}
     for _ in range(options.rounds):
         for name in wanted:

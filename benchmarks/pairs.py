@@ -19,8 +19,6 @@ from fedshift.analysis.quantities import selected
 from fedshift.cli.results import collected_or_archived
 from fedshift.storage.workspace import Workspace
 
-HEAD = ("method", "rule", "metric", "{}", "{}", "difference", "95% interval", "seeds")
-
 
 def main() -> None:
     parser = argparse.ArgumentParser(
@@ -37,8 +35,8 @@ def main() -> None:
     options = parser.parse_args()
     collected = collected_or_archived(Workspace(options.root.resolve()), options.experiment)
     sides = options.left, options.right
-    rows = [tuple(cell.format(side) for cell, side in zip(HEAD, ("",) * 3 + sides + ("",) * 3, strict=True))]
-    rows.append(("---",) * len(HEAD))
+    heads = ("method", "rule", "metric", *sides, "difference", "95% interval", "seeds")
+    rows: list[tuple[str, ...]] = [heads, ("---",) * len(heads)]
     for rule in options.rules:
         planned = collected.runs[collected.keys]
         values = planned.merge(selected(collected, rule), on=collected.keys, how="left")

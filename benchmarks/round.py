@@ -29,7 +29,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from bare import Bare, Recipe
+from bare import Bare
 
 from fedshift.data.fetch import fetch
 from fedshift.data.load import RunData, load
@@ -44,11 +44,7 @@ from fedshift.training.assemble import assemble
 ROOT = Path(__file__).parents[1]
 TARGET = "photo"
 SIDES = ("bare", "ours")
-RECORDED = """Recorded earlier for a bare loop of this size in bf16 and channels_last: 8.5 s a round on 2 threads, 13.3 s on 1.
-Another machine and day, torch 2.13, images augmented in a way the record does not name: for the order of magnitude only.
-What counts is the ratio of this session; the target is 1.10 or less."""
 
-# None after a client; (images trained on, accuracies) after a round
 Event = tuple[int, dict[str, float]] | None  # of a client, None; of a round, images and accuracies
 Turn = Callable[[Event], None]
 
@@ -89,18 +85,6 @@ def prepared(workspace: Workspace, spec: RunSpec) -> Workspace:
     return workspace
 
 
-def recipe(spec: RunSpec, each: int | None = None) -> Recipe:
-    """What the bare loop needs of the same spec."""
-    data, local, fractions = spec.data, spec.local, spec.partition.fractions
-    if isinstance(data.target, tuple):
-        raise ValueError("the bare loop holds one domain out, or none")
-    return Recipe(
-        data.target, data.prepare.px, fractions[1], data.input_px, data.normalise, data.augment,
-        local.batch, local.epochs, local.lr, local.weight_decay, local.precision == "bf16",
-        fractions[2], spec.model.name, local.optimizer, local.clip, local.batch_rule == "wrap", each,
-    )  # fmt: skip
-
-
 def shortened(data: RunData, each: int | None) -> RunData:
     """Without most images of its clients: of each part `each` are left, from its whole length."""
 
@@ -122,26 +106,17 @@ def ours(workspace: Workspace, spec: RunSpec, turn: Turn, each: int | None = Non
     for finished in federation.run():
         rows = [row for row in federation.records.rows if row["round"] == finished]
         images = next(int(row["value"]) for row in rows if row["metric"] == "images")
-        scores = [row for row in rows if row["metric"] == "accuracy"]
-        turn(
-            (images, {_set(domains.get(row["client"], TARGET), row["split"]): row["value"] for row in scores})
-        )
-
-
-def _set(domain: str, split: str) -> str:
-    """What bare.py calls it."""
-    return f"{domain}, test" if split == "test" else domain
+        scores = {}
+        for row in (row for row in rows if row["metric"] == "accuracy"):  # by bare.py's names of the sets
+            name = domains.get(row["client"], TARGET)
+            scores[f"{name}, test" if row["split"] == "test" else name] = row["value"]
+        turn((images, scores))
 
 
 def serve(
-    pipe: Connection,
-    side: str,
-    workspace: Workspace,
-    spec: RunSpec,
-    threads: int,
-    fused: bool,
+    pipe: Connection, side: str, workspace: Workspace, spec: RunSpec, threads: int, fused: bool,
     each: int | None,
-) -> None:
+) -> None:  # fmt: skip
     """Play one client's turn whenever told to; answer (wall seconds, CPU seconds, event)."""
     torch.set_num_threads(threads)
     began = (0.0, 0.0)
@@ -160,7 +135,7 @@ def serve(
     if side == "ours":
         ours(workspace, spec, turn, each)
     else:
-        bare = Bare(workspace.prepared(spec.data.prepared_name), recipe(spec, each), fused)
+        bare = Bare(workspace.prepared(spec.data.prepared_name), spec, fused, each)
         for event in bare.rounds():
             turn(event)
 
@@ -230,7 +205,7 @@ def compare(pipes: dict[str, Connection], rounds: int) -> None:
         )
     wall = median(pair["ours"].wall / pair["bare"].wall for pair in pairs)
     cpu = median(pair["ours"].cpu / pair["bare"].cpu for pair in pairs)
-    print(f"\nratio ours/bare, median of {rounds} pairs: wall {wall:.3f}, CPU {cpu:.3f}\n{RECORDED}")
+    print(f"\nratio ours/bare, median of {rounds} pairs: wall {wall:.3f}, CPU {cpu:.3f}")
 
 
 def main() -> None:

@@ -14,7 +14,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -96,15 +95,6 @@ def _finish_like(root: Path, run: Run, like: Path) -> None:
         os.link(like / name, directory / name)
 
 
-def without_a_method(root: Path) -> None:
-    """Take FedProx out of the experiment: a fifth of the runs is left over."""
-    path = root / "experiments" / "scale.yaml"
-    path.write_text(path.read_text().replace("fedprox: ,", ""))
-
-
-BEFORE: dict[str, Callable[[Path], None]] = {"gc": without_a_method}
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -132,8 +122,9 @@ def main() -> None:
             if options.keep:
                 shutil.copytree(root, options.keep / str(runs), copy_function=os.link)
             for verb in options.verbs:
-                if change := BEFORE.get(verb):
-                    change(root)
+                if verb == "gc":  # without FedProx a fifth of the runs is left over
+                    path = root / "experiments" / "scale.yaml"
+                    path.write_text(path.read_text().replace("fedprox: ,", ""))
                 step = measure([sys.executable, "-m", "fedshift", *VERBS[verb]], root)
                 print(f"| {runs:,} | {verb} | {step.wall:.1f} | {step.cpu:.1f} | {step.memory} |", flush=True)
             path = root / "results" / "metrics" / "scale.parquet"

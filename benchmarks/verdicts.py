@@ -7,7 +7,6 @@ which each number is printed, and 8 methods that are compared with one another. 
 from __future__ import annotations
 
 import argparse
-import statistics
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -46,15 +45,9 @@ def deviations(rng: np.random.Generator, count: int, alike: bool) -> np.ndarray:
     """[count] Of one seed of each method: alike, or as unlike as those that FDSE prints in Table 1; 1 at the median."""
     if alike:
         return np.ones(count)
-    printed = rows(Workspace(ROOT))
-    known = [row for row in printed if (row["paper"], row["table"]) == ("FDSE", "1") and row["std"]]
-    every = [float(row["std"]) for row in known]
-    of = {
-        dataset: statistics.median(float(row["std"]) for row in known if row["dataset"] == dataset)
-        for dataset in {row["dataset"] for row in known}
-    }
-    scaled = [std / of[row["dataset"]] for std, row in zip(every, known, strict=True)]
-    return rng.choice(scaled, count)
+    known = pd.DataFrame(rows(Workspace(ROOT))).query("paper == 'FDSE' and table == '1' and std != ''")
+    std = known["std"].astype(float)
+    return rng.choice(std / std.groupby(known["dataset"]).transform("median"), count)
 
 
 def numbers(rng: np.random.Generator, tables: int, alike: bool) -> Iterator[dict[str, Any]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from bare import Bare
-from round import declared, recipe
+from round import declared
 from work import Clock, Work, torch
 
 from fedshift.storage.workspace import Workspace
@@ -20,7 +20,7 @@ def main() -> None:
     spec = declared(work.px, work.rounds, sys.argv[2], augment="none", input_px=work.px)
     prepared = Workspace(work.folder).prepared(spec.data.prepared_name)
     clock.round({})
-    for event in Bare(prepared, recipe(spec), fused=True).rounds():
+    for event in Bare(prepared, spec, fused=True).rounds():
         if event is not None:
             clock.round(event[1])
             rounds += 1

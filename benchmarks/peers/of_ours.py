@@ -17,11 +17,8 @@ def main() -> None:
     torch.set_num_threads(1)
     work, clock = Work.read(Path(sys.argv[1])), Clock()
     spec = declared(work.px, work.rounds, sys.argv[2], augment="none", input_px=work.px)
-    events = ours(Workspace(work.folder), spec)
     clock.round({})
-    for event in events:
-        if event is not None:
-            clock.round(event[1])
+    ours(Workspace(work.folder), spec, lambda event: clock.round(event[1]) if event else None)
 
 
 if __name__ == "__main__":

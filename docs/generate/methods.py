@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import inspect
 import re
 import sys
@@ -66,22 +65,13 @@ def _row(name: str, federation: Federation, measured: dict[str, str] | None) -> 
 
 
 def _section(name: str) -> str:
-    rest = _doc(name).partition("\n\n")[2]
+    doc = sys.modules[get("methods", name).__module__].__doc__ or ""
+    rest = inspect.cleandoc(doc).partition("\n\n")[2]
     lines = [f"## {name}\n", f"{title('methods', name)}\n", rest.strip(), ""]
-    if fields := dataclasses.fields(get("methods", name).Params):
-        defaults = ", ".join(f"`{field.name}: {_default(field)}`" for field in fields)
+    if params := vars(get("methods", name).Params()):
+        defaults = ", ".join(f"`{key}: {value}`" for key, value in params.items())
         lines.append(f"[Options](settings.md#hyper-parameters-methodparams): {defaults}\n")
     return "\n".join([*lines, *_presets(name)]) + "\n"
-
-
-def _doc(name: str) -> str:
-    return inspect.cleandoc(sys.modules[get("methods", name).__module__].__doc__ or "")
-
-
-def _default(field: dataclasses.Field[Any]) -> Any:
-    if field.default_factory is not dataclasses.MISSING:
-        return field.default_factory()
-    return field.default
 
 
 def _presets(name: str) -> Iterator[str]:

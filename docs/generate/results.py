@@ -19,7 +19,6 @@ from typing import Any
 
 from fedshift.analysis.collected import ARCHIVE, beside
 from fedshift.archive import store
-from fedshift.archive.file import Archived
 from fedshift.common.files import sha256
 from fedshift.common.parquet import read_parquet
 from fedshift.common.registry import get
@@ -81,48 +80,37 @@ def keep(experiment: str) -> None:
     folder.mkdir(parents=True)
     for path in [*tables.glob("table.md"), *tables.glob("*.csv"), *filter(Path.exists, listed)]:
         shutil.copy(path, folder)
-    for dataset, picture in _domains(experiment).items():
+    columns = ["digest", "source", "state", "spec"]
+    runs = read_parquet(beside(WORKSPACE.metrics(experiment), "runs"), columns=columns).to_pylist()
+    for dataset, picture in _domains(runs).items():
         shutil.copy(picture, folder / f"{dataset}.png")
-    if archived := _archived(experiment):
+    digests = {run["digest"] for run in runs if run["source"] == ARCHIVE}
+    if archived := [one for one in store.files(WORKSPACE) if one.digest in digests]:
         with (folder / "runs.csv").open("w", newline="") as file:
             csv.writer(file, lineterminator="\n").writerows([store.COLUMNS, *store.listed(archived)])
     made_by, _, differs = commit(ROOT).partition(" ")
     source = {
         "commit": made_by[:7] + " with changes" * bool(differs),
         "machine": f"{os.cpu_count()} threads of {_processor()}",
-        "command": _command(experiment),
+        "command": _command(experiment, runs),
         "files": {path.name: sha256(path.read_bytes()) for path in sorted(folder.iterdir())},
     }
     (folder / "source.json").write_text(json.dumps(source, indent=1) + "\n")
 
 
-def _runs(experiment: str, *columns: str) -> list[dict[str, Any]]:
-    """Columns of the collected runs of an experiment, a dictionary each."""
-    path = beside(WORKSPACE.metrics(experiment), "runs")
-    rows: list[dict[str, Any]] = read_parquet(path, columns=[*columns]).to_pylist()
-    return rows
-
-
-def _archived(experiment: str) -> list[Archived]:
-    """The archived runs that its tables were made from."""
-    digests = {run["digest"] for run in _runs(experiment, "digest", "source") if run["source"] == ARCHIVE}
-    return [one for one in store.files(WORKSPACE) if one.digest in digests]
-
-
-def _command(experiment: str) -> str:
+def _command(experiment: str, runs: list[dict[str, Any]]) -> str:
     """What made the tables: from the archive alone where nothing was trained here."""
     if experiment == "demo":
         return "make demo"
-    runs = _runs(experiment, "state", "source")
     alone = {run["source"] for run in runs if run["state"] == "finished"} == {ARCHIVE}
     return f"fedshift {'table' if alone else 'run'} {experiment}"
 
 
-def _domains(experiment: str) -> dict[str, Path]:
+def _domains(runs: list[dict[str, Any]]) -> dict[str, Path]:
     """Data set -> the picture of its domains that lies beside the images of the experiment's runs. Embedded data sets alone: the images of
     others may not be passed on.
     """
-    sources = [RunSpec.model_validate_json(run["spec"]).data for run in _runs(experiment, "spec")]
+    sources = [RunSpec.model_validate_json(run["spec"]).data for run in runs]
     embedded = [data for data in sources if get("datasets", data.dataset).embedded]
     pictures = {data.dataset: WORKSPACE.prepared(data.prepared_name).with_suffix(".png") for data in embedded}
     return {name: picture for name, picture in pictures.items() if picture.exists()}

@@ -27,7 +27,7 @@ def batches(
 ) -> list[list[int]]:
     local = spec(local={"batch": batch, "batch_rule": rule, "epochs": epochs}).local
     plan = schedule(n, local, place.get("seed", 0), place.get("t", 0), place.get("client", 0), batch_norm)
-    return [plan.order[start:stop].tolist() for _, start, stop in plan.cuts]
+    return [positions.tolist() for _, positions in plan]
 
 
 @pytest.mark.parametrize(

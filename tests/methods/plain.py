@@ -85,9 +85,8 @@ def copied(P: Tensors) -> Tensors:
 def batches(f: Federation, k: int, t: int) -> Iterator[tuple[bool, Tensor, Tensor]]:
     """(first of its epoch, x, y) of client k's round t: who sees which image is the engine's to say."""
     train, previous = f.clients[k].train, -1
-    plan = schedule(len(train), f.worker.spec.local, f.worker.spec.seed, t, k, True)
-    for epoch, start, stop in plan.cuts:
-        x, y = f.worker.samples.take(train[plan.order[start:stop]])
+    for epoch, positions in schedule(len(train), f.worker.spec.local, f.worker.spec.seed, t, k, True):
+        x, y = f.worker.samples.take(train[positions])
         yield epoch != previous, pixels(x), y
         previous = epoch
 

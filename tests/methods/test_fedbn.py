@@ -45,8 +45,10 @@ def test_statistics_follow_the_reference() -> None:
     ref = Reference("bn_adaptation.json")
     values, nobody = ref.given("batches"), torch.empty(0, dtype=torch.int64)
     run = spec(local={"batch": 4, "lr": 0.0}, federation={"rounds": 1})
-    order = schedule(8, run.local, run.seed, 0, 0, batch_norm=True).order
-    index = order.argsort()  # so that the drawn order shows the batches as the reference has them
+    plan = schedule(8, run.local, run.seed, 0, 0, batch_norm=True)
+    index = torch.cat(
+        [positions for _, positions in plan]
+    ).argsort()  # so that the drawn order shows the batches as the reference has them
     samples = Samples(values.flatten(0, 1), torch.zeros(8, dtype=torch.int64), Untouched(), lambda x: x)
     made = Federation(run, method("fedbn"), Normed, samples, [ClientData(index, nobody, nobody)], nobody)
     finish(made)

@@ -3,7 +3,6 @@
 import hashlib
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -11,19 +10,12 @@ from torch import Tensor
 from fedshift.spec.settings import Local
 
 
-@dataclass(frozen=True)
-class Batches:
-    """The batches of one client's round.
-
-    order: [M] positions in the client's data; cuts: (epoch, start, stop) of each batch in `order`.
-    """
-
-    order: Tensor
-    cuts: list[tuple[int, int, int]]
-
-
-def schedule(n: int, local: Local, seed: int, t: int, client: int, batch_norm: bool) -> Batches:
+def schedule(
+    n: int, local: Local, seed: int, t: int, client: int, batch_norm: bool
+) -> list[tuple[int, Tensor]]:
     """Batches of round `t` for a client with `n` samples, by `local.batch_rule` (docs/protocols.md, C7).
+
+    Each is (epoch, positions in the client's data [B]).
 
     - wrap: epochs * ceil(n / B) batches of B from shuffled passes, each without its remainder
     - drop_last: `epochs` passes without the remainder
@@ -40,13 +32,7 @@ def schedule(n: int, local: Local, seed: int, t: int, client: int, batch_norm: b
     else:
         passes = [torch.randperm(n, generator=rng) for _ in range(local.epochs)]
         batches = [part for order in passes for part in order.split(full)[:per_epoch]]
-    epochs = [i // per_epoch for i in range(len(batches))]
-    used = [(e, part) for e, part in zip(epochs, batches, strict=True) if len(part) > 1 or not batch_norm]
-    if not used:
-        return Batches(torch.empty(0, dtype=torch.int64), [])
-    stops = torch.tensor([len(part) for _, part in used]).cumsum(0).tolist()
-    cuts = [(e, stop - len(part), stop) for (e, part), stop in zip(used, stops, strict=True)]
-    return Batches(torch.cat([part for _, part in used]), cuts)
+    return [(i // per_epoch, part) for i, part in enumerate(batches) if len(part) > 1 or not batch_norm]
 
 
 def _passes(n: int, size: int, rng: torch.Generator) -> Iterator[Tensor]:

@@ -31,7 +31,8 @@ def save(
     tensors = {name: value.contiguous() for name, value in entries.items() if isinstance(value, Tensor)}
     values = {name: value for name, value in entries.items() if not isinstance(value, Tensor)}
     segment = f"{federation.records.rows[0]['round']:06d}-{federation.round:06d}.parquet"
-    packed = {name: table.pack() for name, (table, _) in _tables(federation, segments).items()}
+    tables = _tables(federation, segments)
+    packed = {name: table.pack() for name, (table, _) in tables.items()}
     tensors |= {name: torch.frombuffer(bytearray(data), dtype=torch.uint8) for name, data in packed.items()}
     metadata = {
         "values": json.dumps(values), "segment": segment, "identity": identity, "code": code,
@@ -39,7 +40,7 @@ def save(
         "seconds": repr(seconds),
     }  # fmt: skip
     write_tensors(path, tensors, metadata)
-    for name, (table, folder) in _tables(federation, segments).items():
+    for name, (table, folder) in tables.items():
         write_bytes(folder / segment, packed[name])
         table.rows = []
 
@@ -71,10 +72,11 @@ def resume(federation: Federation, path: Path, segments: Path, identity: str, co
             "Resume on the device that it was started on, or move it away: this run then starts from scratch."
         )
         raise FedshiftError(path, f"was not written on a {federation.device.type}", cure)
-    packed = {name: tensors.pop(name).numpy().tobytes() for name in _tables(federation, segments)}
+    tables = _tables(federation, segments)
+    packed = {name: tensors.pop(name).numpy().tobytes() for name in tables}
     federation.load_state_dict(nested({**tensors, **json.loads(metadata["values"])}))
     _keep_until(federation.round, segments)  # a second writer was ahead: the checkpoint is valid
-    for name, (_, folder) in _tables(federation, segments).items():
+    for name, (_, folder) in tables.items():
         write_bytes(folder / metadata["segment"], packed[name])
     return float(metadata["seconds"])
 
@@ -87,14 +89,13 @@ def _keep_until(last: int, segments: Path) -> None:
 
 
 def _tables(federation: Federation, segments: Path) -> dict[str, tuple[Table, Path]]:
-    """The tables that the run records: name -> (rows in memory, the folder of its segments).
-
-    The records are last: if a segment of theirs exists, those of the other tables exist, too.
-    """
-    diagnostics = {"diagnostics": (federation.log.table, segments / "diagnostics")}
-    statistics = {"statistics": (federation.statistics, segments / "statistics")}
-    logged = diagnostics if federation.method.logs else {}
-    return {**logged, **statistics, "records": (federation.records, segments)}
+    """The tables that the run records: name -> (rows in memory, the folder of its segments)."""
+    tables: dict[str, tuple[Table, Path]] = {}
+    if federation.method.logs:
+        tables["diagnostics"] = federation.log.table, segments / "diagnostics"
+    tables["statistics"] = federation.statistics, segments / "statistics"
+    tables["records"] = federation.records, segments  # last: if their segment exists, so do the others
+    return tables
 
 
 def nested(leaves: Mapping[str, Any]) -> dict[str, Any]:

@@ -75,9 +75,7 @@ class Worker:
         return torch.autocast(self.samples.device.type, torch.bfloat16, enabled=on)
 
     def optimizer(self, role: Role, k: int, network: Network) -> Optimizer:
-        """Client k's optimiser of a network, with the client's memory if optimisers persist, else a new
-        one.
-        """
+        """Client k's optimiser of a network: a new one, or one with its memory if optimisers persist."""
         rule, w, g, cut, tail = Rule.of(self.spec.local), network.w, network.g, None, None
         graphs = self.graph is not None
         for group, cut, changed in self._groups:
@@ -165,17 +163,13 @@ class Client:
         return network
 
     def frozen(self, row: Tensor) -> Model:
-        """A network with the weights of `row` [P + Q] in eval mode without gradients; valid until the next
-        call.
-        """
+        """A network with weights `row` [P + Q] in eval mode, without gradients; valid until the next call."""
         network = self.worker.network("frozen").bind(row)
         network.model.requires_grad_(False).eval()
         return network.model
 
     def descend(self, network: Network, loss: Tensor, add: Tensor | None = None) -> None:
-        """One step of the round's optimiser on `network`, along the gradient of `loss` plus `add` [P],
-        clipped.
-        """
+        """One optimiser step on `network`, along the clipped sum of the gradient of `loss` and `add` [P]."""
         optimizer = self.optimizer("personal", network)
         network.backward(loss)
         if add is not None:
@@ -204,9 +198,7 @@ class Client:
     # ---- its samples
 
     def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """All training samples once, shuffled and augmented: (x [B, 3, h, w], y [B]). A last batch of one is
-        left out.
-        """
+        """Shuffle and augment all training samples once: (x [B, 3, h, w], y [B]), no last batch of one."""
         samples, seed, batch = self.samples, self.worker.spec.seed, self.worker.spec.local.batch
         rng = generator(seed, "begin", self.t, self.k)
         order = self.data.train[torch.randperm(self.n, generator=rng)]
@@ -217,9 +209,7 @@ class Client:
 
     @torch.no_grad()
     def plain(self, split: str) -> Iterator[tuple[Tensor, Tensor]]:
-        """All samples of a split ("train", "val", "test") in order, without augmentation: (x [B, 3, h, w], y
-        [B]).
-        """
+        """Samples of a split ("train", "val", "test") in order, not augmented: (x [B, 3, h, w], y [B])."""
         index = self.data.split(split).to(self.samples.home)
         for pixels, y in self.samples.stream(index.split(at_once(self.samples))):
             yield self.samples.evaluate(pixels), y

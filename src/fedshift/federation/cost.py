@@ -63,11 +63,6 @@ class Passes:
             stage.register_forward_hook(self._passed)
         return model
 
-    def add(self, forward: int, backward: int) -> None:
-        """Count passes of a recorded step, in which hooks do not run."""
-        self.forward += forward
-        self.backward += backward
-
     def take(self) -> dict[str, float]:
         """forward_passes and backward_passes (images) since the last call."""
         forward, backward = self.forward / self._stages, self.backward / self._stages

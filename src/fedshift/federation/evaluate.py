@@ -1,6 +1,4 @@
-"""Accuracy, loss and statistics of rows on sets of samples: one pass per row, one transfer to the host per
-evaluation.
-"""
+"""Accuracy, loss and statistics of a row on sets of samples, by one pass and one transfer to the host."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,9 +20,7 @@ Set = tuple[int, str, Tensor]  # client, split, positions
 
 @dataclass(frozen=True)
 class Scored:
-    """Scores of one row on a set of n samples: mean accuracy, mean cross entropy, statistics for the
-    metrics.
-    """
+    """Mean accuracy, mean cross entropy and statistics of one row on a set of n samples."""
 
     client: int
     split: str
@@ -87,9 +83,7 @@ def evaluate(
 
 
 def _sums(scores: Tensor, labels: Tensor, sizes: list[int], classes: int) -> tuple[Tensor, Tensor]:
-    """Sums over S sets. By class [S, C, 3]: samples, correct, loss. By correctness and bin [S, 2, BINS, 2]:
-    samples, confidence.
-    """
+    """Samples, correct, loss by set and class [S, C, 3]; samples, confidence by bin [S, 2, BINS, 2]."""
     correct, loss, confidence = scores
     ones, device = torch.ones_like(correct), scores.device
     owner = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes)).to(device)

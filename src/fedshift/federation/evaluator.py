@@ -135,9 +135,7 @@ class Evaluator:
 
     @property
     def _after_aggregation(self) -> Tested:
-        """(model, stage) of the models tested on clients after the aggregation; whether these differ by
-        client.
-        """
+        """(model, stage) of the models that clients test after the aggregation."""
         private = self._state.private.size > 0 and self._method.evaluates != "shared"
         return PERSONALISED if private or self._method.generates else GLOBAL
 
@@ -152,9 +150,7 @@ class Evaluator:
         return self._method.broadcast(self._server, list(range(self._server.N)))
 
     def _score(self, finished: int, tested: Tested, row: Tensor, sets: list[Set], member: int = 0) -> None:
-        """Test a row [P + Q] on sets and record the results; for the reported model, note validation
-        accuracies.
-        """
+        """Test a row [P + Q] on sets and record the results; note validation accuracies for the selection."""
         worker, (model, stage) = self._worker, tested
         for scored in evaluate(worker.network("model"), row, worker.samples, sets, worker.precision):
             if tested == self.reported and scored.split == "val":

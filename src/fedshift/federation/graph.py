@@ -8,7 +8,7 @@ none.
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,18 +16,6 @@ from torch import Tensor
 from fedshift.common.errors import FedshiftError
 from fedshift.federation.client import Client
 from fedshift.federation.method import Method
-
-
-class Graph(Protocol):
-    """The part of torch.cuda.CUDAGraph that `Steps` uses."""
-
-    def capture_begin(self, pool: Any = None, capture_error_mode: str = "global") -> None: ...
-
-    def capture_end(self) -> None: ...
-
-    def replay(self) -> None: ...
-
-    def pool(self) -> Any: ...
 
 
 class Steps:
@@ -40,14 +28,12 @@ class Steps:
 
     def __init__(
         self, client: Client, method: Method, step: Callable[[Tensor, Tensor], Tensor],
-        graph: Callable[[], Graph] | None,
+        graph: Callable[[], Any] | None,
     ) -> None:  # fmt: skip
-        """step(x, y): takes one step and returns its loss. graph: makes what records a step
-        (torch.cuda.CUDAGraph); None: all steps are eager.
-        """
+        """step(x, y): takes one step and returns its loss; graph: as of `Worker`."""
         self._client, self._name, self._step, self._new = client, method.name, step, graph
         self._steadiness = method.steadiness if graph else ""
-        self._graph: Graph | None = None
+        self._graph: Any = None
 
     def take(self, x: Tensor, y: Tensor) -> Tensor:
         """Take one step on a batch and return its loss."""
@@ -64,10 +50,11 @@ class Steps:
             self._y.copy_(y)
         self._graph.replay()
         client.stepped()
-        passes.add(*self._passes)
+        passes.forward += self._passes[0]  # hooks do not run in a replay
+        passes.backward += self._passes[1]
         return self._loss.clone()
 
-    def _record(self, x: Tensor, y: Tensor) -> Graph:
+    def _record(self, x: Tensor, y: Tensor) -> Any:
         """Record a graph of the step on this batch, without computing it.
 
         Raises FedshiftError for a method that samples on the host, because a replay would repeat its samples.

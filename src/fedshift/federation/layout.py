@@ -27,9 +27,7 @@ ALIGNMENT = {"cuda": 4}  # floats by type of device; 1 elsewhere
 
 
 class Index:
-    """A set of `size` positions in a row of `total`; `row[i.at]` is a view if they are contiguous, else a
-    copy.
-    """
+    """A set of `size` positions in a row of `total`; `row[i.at]` is a view if contiguous, else a copy."""
 
     def __init__(self, at: slice | Tensor, total: int) -> None:
         self._positions = self.at = at  # on the host, and where tensors are indexed
@@ -175,9 +173,7 @@ class Layout:
         return self.select(lambda entry: entry.name == module or entry.name.startswith(f"{module}."))
 
     def layers(self, index: Index, by: str = "layer") -> dict[str, Index]:
-        """`index` split by layer, or by "tensor": name -> positions, in the order of the model, without empty
-        ones.
-        """
+        """`index` split by layer, or by "tensor", without empty ones: name -> positions, in model order."""
         mask, places = index.mask, dict[str, list[Tensor]]()
         for entry in self.entries:
             inside = entry.offset + mask[entry.slice].nonzero().flatten()

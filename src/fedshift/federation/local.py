@@ -14,28 +14,26 @@ from fedshift.federation.samples import batches
 
 
 def train(client: Client, method: Method) -> Tensor:
-    """Train on all batches of the client's round; returns (sum of losses, samples seen) [2], fp64, on the
-    device.
-    """
+    """Train on all batches of the round; returns (sum of losses, samples seen) [2], fp64, on the device."""
     worker, samples = client.worker, client.samples
     local, seed = worker.spec.local, worker.spec.seed
     plan = schedule(client.n, local, seed, client.t, client.k, worker.batch_norm)
-    on_host = client.data.train[plan.order]
+    on_host = client.data.train[torch.cat([torch.empty(0, dtype=torch.int64), *(part for _, part in plan)])]
     order = on_host.to(samples.home, non_blocking=True)
     draws = samples.augment.draw(len(order), generator(seed, "augment", client.t, client.k))
     draws = draws.to(samples.device, non_blocking=True)
     torch.manual_seed(key(seed, "dropout", client.t, client.k))
     client.model.train()
     optimizer = client.optimizer("model", client.network)
-    sizes = [stop - start for _, start, stop in plan.cuts]
+    sizes = [len(part) for _, part in plan]
     steps = Steps(client, method, partial(_step, client, method, optimizer), worker.graph)
     losses: list[Tensor] = []
     previous = -1
     taken = batches(samples, order, draws, sizes)
-    for (epoch, start, stop), (x, y) in zip(plan.cuts, taken, strict=True):
+    for (epoch, _), index, (x, y) in zip(plan, on_host.split(sizes), taken, strict=True):
         client.rate(learning_rate(local, worker.spec.federation.rounds, client.t, epoch))
         client.new_epoch, previous = epoch != previous, epoch
-        client.labels = samples.host_labels[on_host[start:stop]]
+        client.labels = samples.host_labels[index]
         losses.append(steps.take(x, y))
     seen = torch.tensor(sizes, dtype=torch.float64).to(samples.device, non_blocking=True)
     means = torch.stack(losses).double() if losses else seen
@@ -54,9 +52,7 @@ def _step(client: Client, method: Method, optimizer: Optimizer, x: Tensor, y: Te
 
 
 def _descend(client: Client, method: Method, optimizer: Optimizer, loss: Tensor) -> None:
-    """Take one step along the loss' gradient, changed by the method and clipped in the order that it
-    declares.
-    """
+    """Take one step along the gradient, changed by the method and clipped in the order that it declares."""
     g = client.network.g
     client.network.backward(loss)
     if method.clip_first:

@@ -42,9 +42,7 @@ class Transfer:
         self.bytes_down = self.bytes_up = 0
 
     def down(self, row: Tensor, client: int, source: Tensor, again: bool = False) -> None:
-        """Write to `row` what `client` receives of `source` [P + Q], and its private entries; again:
-        uncounted.
-        """
+        """Write to `row` what `client` has after receiving `source` [P + Q]; again: uncounted."""
         state = self._state
         row[state.shared.at] = source[state.shared.at]
         row[state.private.at] = state.own[client]
@@ -98,9 +96,7 @@ class Federation:
         transfer: type[Transfer] = Transfer,
         start: Callable[[Layout, Tensor], Tensor] = lambda layout, row: row,
     ) -> None:  # fmt: skip
-        """target: positions of the samples of the held-out domains; start: changes the initial row [P +
-        Q].
-        """
+        """target: positions of the held-out domains' samples; start: changes the initial row [P + Q]."""
         self.spec, self.method = spec, method
         self._build, self.device, self.evaluated_clients = build, samples.device, clients
         self.clients = pooled(clients) if method.clients == "pooled" else clients
@@ -151,17 +147,14 @@ class Federation:
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that the rest of the run needs between two rounds, nested by owner."""
-        return {"round": self.round, **{name: owner.state_dict() for name, owner in self._owners.items()}}
+        owned = {"state": self.state.state_dict(), "selection": self.evaluator.selection.state_dict()}
+        return {"round": self.round, "server": {"peeked": self.server.peeked}, **owned}
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Restore a `state_dict` into a new Federation of the same run."""
-        self.round = saved["round"]
-        for name, owner in self._owners.items():
-            owner.load_state_dict(saved.get(name, {}))
-
-    @property
-    def _owners(self) -> dict[str, Any]:
-        return {"state": self.state, "server": self.server, "selection": self.evaluator.selection}
+        self.round, self.server.peeked = saved["round"], saved["server"]["peeked"]
+        self.state.load_state_dict(saved["state"])
+        self.evaluator.selection.load_state_dict(saved.get("selection", {}))
 
     def _round(self) -> None:
         """One round: setup, local training and aggregation, evaluation, costs."""
@@ -206,9 +199,7 @@ class Federation:
                 self.state.receive(k, row)
 
     def _train_client(self, row: Tensor, k: int) -> dict[str, Tensor]:
-        """Send client k its model, train it in `row` [P + Q], test it and send it back; returns its
-        messages.
-        """
+        """Send client k its model, train it in `row` [P + Q], test it, send it back; returns its messages."""
         client = self._received(row, k, self.transfer.messages_down(k, self._downloads.get(k, {})))
         messages = self._ask(client, self.method.begin)
         with self.worker.passes.counted():
@@ -222,9 +213,7 @@ class Federation:
         return messages
 
     def _visit(self, clients: Iterable[int], ask: Hook) -> Uploads:
-        """Send each client the model and `ask` it for messages; changes that `ask` makes to its row are
-        lost.
-        """
+        """Send each client the model and `ask` it for messages; its changes to the row are lost."""
         uploads: Uploads = {}
         row = torch.empty_like(self.state.row)
         for k in clients:

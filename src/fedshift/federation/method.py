@@ -125,9 +125,7 @@ class Method:
         return {}
 
     def round(self, S: Server, train: Callable[[Sequence[int]], None]) -> None:
-        """Run one round; `train(clients)` trains these from the server's current state and aggregates
-        them.
-        """
+        """Run one round; `train(clients)` trains these from the server's state and aggregates them."""
         train(S.active)
 
     def broadcast(self, S: Server, clients: list[int]) -> Tensor:
@@ -184,9 +182,7 @@ class Method:
 
     @property
     def averages(self) -> bool:
-        """Whether the server only needs the weighted mean of the rows, which is then computed as they
-        arrive.
-        """
+        """Whether the server only needs the weighted mean of the rows, computed as they arrive."""
         return type(self).aggregate is Method.aggregate
 
     @property

@@ -14,9 +14,7 @@ from fedshift.spec.settings import Local
 
 @dataclass(frozen=True)
 class Rule:
-    """An optimiser for a flat vector: its kind, its settings, and the norm that its gradient is clipped
-    to.
-    """
+    """An optimiser for a flat vector: its kind, its settings, and the norm limit of its gradient."""
 
     optimizer: Literal["sgd", "adam"]
     lr: float

@@ -56,9 +56,7 @@ PRODUCTS = frozenset({
 
 
 def has_bf16(device: torch.device) -> bool:
-    """Whether torch computes products of bf16 tensors on the device by instructions: on a CPU, from AVX-512
-    on.
-    """
+    """Whether the device has instructions for products of bf16 tensors: on a CPU, from AVX-512 on."""
     return device.type != "cpu" or bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 

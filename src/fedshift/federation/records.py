@@ -84,9 +84,7 @@ class Table:
 
 
 class Records(Table):
-    """Table of single values. Stages in MEASURED, and `time`, depend on the machine; the others are
-    reproducible.
-    """
+    """Table of single values, reproducible except for `time` and the stages in MEASURED."""
 
     schema = SCHEMA
 
@@ -111,14 +109,15 @@ class StatisticsTable(Table):
         *, member: int = 0,
     ) -> None:  # fmt: skip
         """Record the statistics of one model on one set after `finished` rounds (0: untrained)."""
-        place = dict(zip(KEYS, (finished, stage, model, member, client, split), strict=True))
-        self.rows.append({**place, **values.columns()})
+        row = dict(zip(KEYS, (finished, stage, model, member, client, split), strict=True))
+        with np.errstate(over="ignore"):  # a loss that diverged is infinite in half precision
+            for name, kind in TYPES.items():
+                row[name] = getattr(values, name).astype(kind.to_pandas_dtype())
+        self.rows.append(row)
 
 
 class DiagnosticsTable(Table):
-    """Table of tensors that methods record, reproducible to the last bit; clients: number of clients of the
-    run.
-    """
+    """Table of tensors that methods record, reproducible to the last bit, of a run with `clients` clients."""
 
     schema = DIAGNOSTICS
 
@@ -201,8 +200,3 @@ class Statistics:
     """[..., BINS] Correctly classified samples by confidence."""
     confidence: NDArray[Any]
     """[..., BINS] Sum of the confidences of the samples in a bin."""
-
-    def columns(self) -> dict[str, NDArray[Any]]:
-        """The arrays by name, in the types of the file."""
-        with np.errstate(over="ignore"):  # a loss that diverged is infinite in half precision
-            return {name: getattr(self, name).astype(kind.to_pandas_dtype()) for name, kind in TYPES.items()}

@@ -1,13 +1,11 @@
-"""The images of a run in the engine: one tensor of pixels, one of labels, and the positions of each
-client.
-"""
+"""The images of a run in the engine: a tensor of pixels, one of labels, and positions of each client."""
 
 import itertools
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -114,8 +112,8 @@ class ClientData:
     train: Tensor
     val: Tensor
     test: Tensor
-    domains: tuple[str, ...] = field(default=())
-    few_shot: tuple[int, ...] = field(default=())
+    domains: tuple[str, ...] = ()
+    few_shot: tuple[int, ...] = ()
 
     def split(self, name: str) -> Tensor:
         return {"train": self.train, "val": self.val, "test": self.test}[name]

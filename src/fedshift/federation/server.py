@@ -1,9 +1,7 @@
 """The server as a method's hooks see it."""
 
 import functools
-from collections.abc import Mapping
 from types import SimpleNamespace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -61,9 +59,7 @@ class Server:
         return visited or list(range(self.N))
 
     def descend(self, name: str, g: Tensor, rule: Rule) -> None:
-        """One optimiser step on the server's slot `name` along g, of its shape; the optimiser's memory is
-        stored.
-        """
+        """One optimiser step on the server's slot `name` along g, of its shape, with a persistent memory."""
         w = getattr(self.slot, name)
         optimizer = Optimizer(rule, w, g, self._state.optimizers[f"server-{name}", 0])
         optimizer.clip()
@@ -102,19 +98,9 @@ class Server:
         self._log.of_server(name, value, axes, self.active)
 
     def peek(self, index: Index) -> Tensor:
-        """Private entries of all clients [N, |index|], for the test on held-out domains only; counted in
-        floats.
-        """
+        """Private entries of all clients [N, |index|], for held-out domains only; counted in floats."""
         self.peeked += self.N * self._state.layout.floats(index)
         return self._state.own[:, self._state.within_private(index)]
-
-    def state_dict(self) -> dict[str, Any]:
-        """The counter; all else follows from the state and the round."""
-        return {"peeked": self.peeked}
-
-    def load_state_dict(self, saved: Mapping[str, Any]) -> None:
-        """Restore a `state_dict`."""
-        self.peeked = saved["peeked"]
 
 
 @equation("FedAvg", "Algorithm 1, server")
@@ -130,7 +116,5 @@ def mean(rows: Tensor, p: Tensor) -> Tensor:
 
 
 def accumulate(total: Tensor | None, row: Tensor, weight: Tensor) -> Tensor:
-    """One term of `mean`, in place: the sum so far [..], None before the first, plus weight times `row`
-    [..].
-    """
+    """Add weight times `row` [..] to a sum [..] in place, or start the sum if `total` is None."""
     return row * weight if total is None else total.addcmul_(row, weight)

@@ -1,6 +1,4 @@
-"""Everything that outlives a round: the global row, the clients' private entries, the slots, the optimisers'
-memories.
-"""
+"""All that outlives a round: the global row, private entries, slots, optimisers' memories."""
 
 from __future__ import annotations
 

@@ -75,9 +75,7 @@ class Model(nn.Module):
         return x
 
     def initialise(self, module: nn.Module) -> None:
-        """Initialise one module from torch's default generator, by the module's own rule unless the network
-        has another.
-        """
+        """Initialise a module from torch's default generator, by its own rule or that of the network."""
         reset = getattr(module, "reset_parameters", None)
         if self.kaiming and type(module) is nn.Conv2d:  # subclasses initialise themselves
             nn.init.kaiming_normal_(module.weight, mode=self.kaiming)

@@ -91,15 +91,10 @@ def environment(device: torch.device, threads: int, commit: str, graphs: bool = 
 
 
 def _cpu_model() -> str:
-    """Maker, family and model of the processor ("GenuineIntel 6 207"), which determine the order of sums in
-    libraries.
-
-    Empty if the system does not provide them (macOS, whose name for the processor is in `cpu`).
-    """
+    """Maker, family, model of the processor ("GenuineIntel 6 207"); empty on macOS, which has only `cpu`."""
     if not CPUINFO.is_file():
         return ""
     first = CPUINFO.read_text(encoding="utf-8").partition("\n\n")[0]  # core
-    known = {
-        key.strip(): value.strip() for key, _, value in (line.partition(":") for line in first.splitlines())
-    }
+    pairs = (line.partition(":") for line in first.splitlines())
+    known = {key.strip(): value.strip() for key, _, value in pairs}
     return " ".join(known[key] for key in MODEL if key in known)

@@ -50,10 +50,7 @@ def _write(
     workspace: Workspace, run: RunDirectory, summary: Summary, spec: RunSpec,
     todo: Sequence[tuple[Path, Task, dict[str, Any]]], device: torch.device,
 ) -> None:  # fmt: skip
-    """Assemble a finished run once, and write each task's table with its `stamp`.
-
-    Raises FedshiftError if images or partition are not those of the run.
-    """
+    """Assemble a finished run once, if its images and partition are unchanged; write each task's table."""
     deterministic(device)
     data = load(workspace, spec)
     federation, hashes = assemble(spec, data, device)

@@ -42,12 +42,12 @@ def garbage(workspace: Workspace, wanted: Collection[Run]) -> Iterator[Garbage]:
     unfinished = (run for run in wanted if workspace.run_at(run.directory).outcome() is not State.FINISHED)
     begun = {run.digest for run in unfinished}
     yield from (Garbage(path, OTHER_IMAGES, _size(path)) for path in _of_other_images(workspace, wanted))
-    for path in (run.path for run in workspace.runs()):
-        if NAME.fullmatch(path.name) and path not in taken and not RunDirectory(path).writer():
-            why = AGAIN if RunDirectory(path).digest in digests else _why_unwanted(workspace, path)
-            if RunDirectory(path).digest in begun and RunDirectory(path).outcome() is State.FINISHED:
+    for run in workspace.runs():
+        if NAME.fullmatch(run.path.name) and run.path not in taken and not run.writer():
+            why = AGAIN if run.digest in digests else _why_unwanted(workspace, run)
+            if run.digest in begun and run.outcome() is State.FINISHED:
                 continue  # until its successor has finished
-            yield Garbage(path, why, _size(path))
+            yield Garbage(run.path, why, _size(run.path))
 
 
 def _of_other_images(workspace: Workspace, wanted: Iterable[Run]) -> Iterator[Path]:
@@ -71,9 +71,8 @@ def _own_images(workspace: Workspace, data: Source) -> Path | None:
     return folder if published is None and folder.exists() else None
 
 
-def _why_unwanted(workspace: Workspace, path: Path) -> str:
+def _why_unwanted(workspace: Workspace, run: RunDirectory) -> str:
     """OTHER_IMAGES or UNUSED, for a run of no experiment."""
-    run = RunDirectory(path)
     with contextlib.suppress(FedshiftError, KeyError):  # of an earlier version
         data = parse((run.summary() or {})["spec"], str(run.summary_file)).data
         if (folder := _own_images(workspace, data)) and of_other_images(folder, [run]):

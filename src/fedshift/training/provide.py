@@ -75,8 +75,7 @@ def remove_damaged(workspace: Workspace, spec: RunSpec) -> list[Path]:
         if _damaged(path, lambda path: load_partition(path, index)):
             removed.append(path)
         elif path.exists():
-            made_of = prepared_facts(prepared)["images"], noted(path)["hash"]
-            sources = dict(zip(("prepared", "partition"), made_of, strict=True))
+            sources = {"prepared": prepared_facts(prepared)["images"], "partition": noted(path)["hash"]}
     if spec.rendering:
         rendered = workspace.rendered(spec.rendered_name)
         if _damaged(rendered, lambda path: load_rendered(path, sources)):

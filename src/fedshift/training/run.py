@@ -1,6 +1,4 @@
-"""One training run in its directory: load its data, resume, train, and write metrics, weights and a
-summary.
-"""
+"""One training run in its directory: load data, resume, train, write metrics, weights and a summary."""
 
 import json
 import logging
@@ -171,10 +169,7 @@ def _rounds(
 
 
 def _merge(segments: Path, path: Path, part: Callable[[pa.Table], pa.Table] = lambda rows: rows) -> None:
-    """Join a part of all segments into one file, whose bytes do not depend on the cuts between segments.
-
-    One group of rows is in memory at a time.
-    """
+    """Join a part of all segments into one file of the same bytes however they are cut, group by group."""
     paths = sorted(segments.glob("*.parquet"))
     schema = pq.read_schema(paths[0])
     with atomic_path(path) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
@@ -250,13 +245,8 @@ def summarize(
         "target": spec.data.target_name,
         "seed": spec.seed,
         "clients": [
-            {
-                "client": k,
-                "domains": list(client.domains),
-                "train": len(client.train),
-                "val": len(client.val),
-                "test": len(client.test),
-            }
+            {"client": k, "domains": list(client.domains)}
+            | {split: len(client.split(split)) for split in ("train", "val", "test")}
             for k, client in enumerate(federation.evaluated_clients)
         ],
         "classes": classes,
@@ -275,9 +265,9 @@ def summarize(
             "peak_memory_mb": peak_memory_mb(federation.device),
         },
         "policy": {
-            "shared": state.layout.floats(state.shared),
-            "personal": state.layout.floats(state.personal),
-            "local": state.layout.floats(state.local),
+            "shared": layout.floats(state.shared),
+            "personal": layout.floats(state.personal),
+            "local": layout.floats(state.local),
             "bn": bn,
         },
     }
