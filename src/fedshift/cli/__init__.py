@@ -56,7 +56,10 @@ STEPS = {  # called by the workflow
     "collect": "Gather the metrics of an experiment's runs.",
 }
 VERBS = {name: text for group in (*GROUPS.values(), MORE, STEPS) for name, text in group.items()}
-MODULES = dict.fromkeys(("table", "rank", "figure", "report"), "results") | {"export-model": "predict"}
+MODULES = {  # of commands that share one with another command
+    **dict.fromkeys(("table", "rank", "figure", "report", "scorecard", "tune"), "results"),
+    "export-model": "predict", "status": "plan", "reproduce": "archive", "partition": "prepare",
+}  # fmt: skip
 
 
 class Verbs(click.Group):

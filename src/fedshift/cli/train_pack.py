@@ -121,7 +121,7 @@ def _divide(workspace: Workspace, path: Path, runs: list[Run]) -> list[Run]:
     """
     lacking = [run for run in runs if not (workspace.root / run.partition).is_file()]
     if lacking:
-        from fedshift.cli.partition import named
+        from fedshift.cli.prepare import named
 
         names = dict.fromkeys(map(named, lacking))
         program = [*PROGRAM, str(workspace.root), "partition", *names, "--plan", str(path)]
