@@ -195,13 +195,9 @@ def _numbers(
 def _judged(
     tables: Path, names: Sequence[str], known: Mapping[str, str]
 ) -> tuple[dict[str, pd.DataFrame], dict[str, list[str]]]:
-    """Comparison -> its rows of claims.csv; and experiment -> its outdated comparisons.
+    """Comparison -> its rows of claims.csv; experiment -> comparisons whose text differs from `known`."""
 
-    Of several experiments, those with the paper's own settings are preferred, then those with most seeds. A
-    comparison is outdated if its text differs from `known`, the texts of the reference.
-    """
-
-    def rank(rows: pd.DataFrame) -> tuple[bool, int]:
+    def rank(rows: pd.DataFrame) -> tuple[bool, int]:  # the paper's own settings first, then most seeds
         return bool(rows["differs"].isna().all()), int(rows["seeds"].max())
 
     judged: dict[str, pd.DataFrame] = {}

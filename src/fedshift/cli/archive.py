@@ -97,10 +97,7 @@ def _write(workspace: Workspace, finished: list[RunDirectory], total: int) -> No
 
 
 def _check(workspace: Workspace, files: list[Path]) -> None:
-    """Check archived files; print how many are complete, outdated and rejected, and the machines.
-
-    Raises FedshiftError if a file is rejected.
-    """
+    """Check archived files; print how many are complete, outdated and rejected, and the machines."""
     whole, refused = [], 0
     for path in files:
         try:
@@ -131,10 +128,7 @@ def _list(workspace: Workspace, files: list[Path]) -> None:
 
 
 def _compare(workspace: Workspace, finished: list[RunDirectory]) -> None:
-    """Compare finished runs with those of the same id in the archive.
-
-    Exits with 1 if a run differs by more than is allowed.
-    """
+    """Compare finished runs with archived ones of the same id; exit with 1 if one differs too much."""
     compared = failed = 0
     for run in finished:
         name = workspace.name_of(run)
@@ -189,8 +183,7 @@ def found(workspace: Workspace, run: str) -> Archived:
 
     Raises FedshiftError if there is none, or if there are several.
     """
-    files = sorted(workspace.archive.rglob("*.zip"))
-    named = [path for path in files if path.name.startswith(run)]
+    named = [path for path in sorted(workspace.archive.rglob("*.zip")) if path.name.startswith(run)]
     if len({path.name.partition("-")[0] for path in named}) > 1:
         what = f"'{run}' begins the ids of {len(named)} archived runs"
         raise FedshiftError(workspace.archive, what, "Give more of it: fedshift archive --list.")

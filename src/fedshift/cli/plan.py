@@ -272,11 +272,7 @@ def _row(workspace: Workspace, path: Path, name: str) -> dict[str, Any]:
 
 
 def describe(workspace: Workspace, run: Run) -> tuple[State, str]:
-    """The state of a run, with details.
-
-    These are the process that trains it, the reason of a failure, and whether its method has changed since it
-    was finished.
-    """
+    """The state of a run, and what trains it, why it failed, or that its method has changed since."""
     directory = workspace.run_at(run.directory)
     state = directory.state()
     if state is State.FINISHED and changed(workspace, [run]):

@@ -51,10 +51,7 @@ def command(
 
 
 def _images(workspace: Workspace, name: str, plan: Path | None) -> tuple[str, str, int]:
-    """Data set, release and pixels of the plan's images of this name.
-
-    Raises FedshiftError if the code has changed since it was planned.
-    """
+    """Data set, release and pixels of the plan's images of this name."""
     path = required(plan, "the data set's name alone")
     known = {images.prepared.removeprefix("data/prepared/"): images for images in planfile.load(path).images}
     check_known(path, "prepared images", name, known)
@@ -128,10 +125,7 @@ def _by_hand(file: Path, root: Path) -> Division:
 
 
 def _divisions(workspace: Workspace, names: tuple[str, ...], plan: Path | None) -> list[Division]:
-    """A run for each of the plan's partitions, or of those in `names`.
-
-    Raises FedshiftError if the code has changed since it was planned.
-    """
+    """A run for each of the plan's partitions, or of those in `names`."""
     path = required(plan, "--spec")
     runs = {named(run): run for run in planfile.runs(path)}
     specs: list[Division] = []
