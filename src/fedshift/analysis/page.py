@@ -17,15 +17,7 @@ import pandas as pd
 from fedshift.analysis.quantities import lower_is_better
 from fedshift.analysis.verdicts import OUTCOMES, WORDS
 from fedshift.common.registry import get
-from fedshift.experiments.column import (
-    AGGREGATIONS,
-    COSTS,
-    DEFAULT,
-    RELATIVE,
-    column,
-    quantity,
-    recorded_of,
-)
+from fedshift.experiments.column import AGGREGATIONS, COSTS, DEFAULT, RELATIVE, column, quantity, recorded_of
 from fedshift.experiments.schema import METRIC
 
 FINER = 2  # more digits for values that are not percentages, such as a loss

@@ -251,10 +251,7 @@ def report(workspace: Workspace, names: tuple[str, ...], folder: str | None) -> 
 
 @click.command("scorecard", epilog="Example: fedshift scorecard")
 @click.option(
-    "--written",
-    "written_alone",
-    is_flag=True,
-    help="Use existing tables only; build none from the archive.",
+    "--written", "written_alone", is_flag=True, help="Use existing tables only; build none from the archive."
 )
 @click.pass_obj
 def scorecard(workspace: Workspace, written_alone: bool) -> None:
