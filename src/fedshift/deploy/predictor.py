@@ -187,12 +187,9 @@ def picture(image: Any, place: int) -> Image.Image:
 
 def rgb(image: Any, place: int) -> NDArray[np.uint8]:
     """An array or tensor of one image as uint8 [h, w, 3]."""
-    array = image.detach().cpu().numpy() if isinstance(image, Tensor) else np.asarray(image)
-    if (
-        array.ndim == 3
-        and array.shape[0] in (1, 3)
-        and (isinstance(image, Tensor) or array.shape[2] not in (1, 3))
-    ):
+    tensor = isinstance(image, Tensor)
+    array = image.detach().cpu().numpy() if tensor else np.asarray(image)
+    if array.ndim == 3 and array.shape[0] in (1, 3) and (tensor or array.shape[2] not in (1, 3)):
         array = array.transpose(1, 2, 0)
     if array.ndim == 2 or (array.ndim == 3 and array.shape[2] == 1):
         array = np.repeat(array.reshape(*array.shape[:2], 1), 3, axis=2)
