@@ -93,9 +93,10 @@ def footnotes(tables: Sequence[pd.DataFrame]) -> list[str]:
         texts = cells[name].str.split("; ") if name == "differs" else cells[name]
         remarks = cells.assign(text=texts).explode("text").query("text != ''")
         methods = remarks.groupby("text", sort=False)["method"].unique()
-        everywhere = cells["method"].nunique()
+        every = cells["method"].nunique()
         listed = [
-            text if len(of) == everywhere else f"{text} ({', '.join(of)})" for text, of in methods.items()
+            text if len(of) == every else f"{text} ({', '.join(map(str, of))})"
+            for text, of in methods.items()
         ]
         lines += [sentence.format("; ".join(listed))] if listed else []
     return lines
