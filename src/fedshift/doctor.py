@@ -16,7 +16,6 @@ from fedshift.planning.request import Request
 from fedshift.spec import RunSpec
 from fedshift.storage.workspace import Workspace
 
-OWN = PATH.as_posix()
 Verdict = Literal["ok", "absent", "wrong"]
 # State of raw images -> the verdict, and the next command.
 VERDICTS: dict[str, tuple[Verdict, str]] = {"absent": ("wrong", "fetch"), "raw": ("absent", "verify")}
@@ -96,12 +95,12 @@ def slurm(workspace: Workspace, request: Request) -> Iterator[Finding]:
     name = own.resources.get("slurm_partition", default)
     asked = name.split(",")
     if not {*asked} <= {*names}:
-        cure = f"Set slurm_partition in {OWN} to one of: {', '.join(names)}."
+        cure = f"Set slurm_partition in {PATH} to one of: {', '.join(names)}."
         yield Finding("slurm", "wrong", f"the profile's partition '{name}' is not on this cluster", cure)
     else:
         yield Finding("slurm", "ok", f"partitions {', '.join(names)}; jobs go to {name}")
         of_it = [(state, gres) for partition, state, gres in nodes if partition.rstrip("*") in asked]
-        another = f"Choose another one in {OWN}"
+        another = f"Choose another one in {PATH}"
         if all(state != "up" for state, _ in of_it):
             yield Finding("slurm", "wrong", f"partition '{name}' is down", f"{another}.")
         kind = own.gres.partition(":")[0] if own.gres else "gpu"

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedshift.analysis import latex
+from fedshift.analysis import latex, page
 from fedshift.analysis.collected import ARCHIVE, Collected
 from fedshift.analysis.verdicts import WORDS
 from fedshift.experiments.expand import expand
@@ -139,5 +139,5 @@ def test_which_rows_of_a_column_are_best_and_second(
     )
     column = column.assign(**others)
     beside = column.assign(metric="avg", mean=range(len(means)), seeds=3, fewer="")  # ranked by itself
-    found = latex.ranks(pd.concat([column, beside], ignore_index=True))
+    found = page.ranks(pd.concat([column, beside], ignore_index=True))
     assert found[: len(means)].tolist() == ranks

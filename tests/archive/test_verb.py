@@ -14,7 +14,7 @@ from fedshift.analysis.collect import collect
 from fedshift.analysis.collected import beside, read
 from fedshift.archive import store
 from fedshift.archive.file import Archived
-from fedshift.cli.scorecard import _unwritten, shown_without_training
+from fedshift.cli.results import _unwritten, shown_without_training
 from fedshift.common.files import write_bytes
 from fedshift.experiments.load import load
 from fedshift.storage.workspace import Workspace

@@ -6,7 +6,7 @@ from fedshift.analysis import tables
 from fedshift.analysis.claims.comparison import comparisons
 from fedshift.analysis.claims.judge import verdicts
 from fedshift.analysis.collect import NothingFinished, collect
-from fedshift.cli.scorecard import shown_without_training
+from fedshift.cli.results import shown_without_training
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.column import column
 from fedshift.experiments.expand import expand

@@ -14,7 +14,7 @@ from fedshift.analysis.collected import read
 from fedshift.analysis.coverage import numbers
 from fedshift.analysis.figures.base import plots, table
 from fedshift.analysis.page import csv
-from fedshift.cli.scorecard import shown_without_training
+from fedshift.cli.results import shown_without_training
 from fedshift.common.files import read_json, sha256, write_json
 from fedshift.common.processes import spread
 from fedshift.experiments.load import available, load

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from fedshift.cli import main
-from fedshift.cli.status import describe
+from fedshift.cli.plan import describe
 from fedshift.common.files import hold, sha256, write_bytes, write_json
 from fedshift.planning import planfile
 from fedshift.planning.plan import plan

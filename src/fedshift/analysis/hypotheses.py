@@ -90,7 +90,7 @@ def outcome(hypothesis: Hypothesis, dataset: str, interval: Interval) -> Outcome
 
 
 def lines(judged: Sequence[Judged]) -> list[tuple[str, ...]]:
-    """Lines of text under `page.HYPOTHESIS`."""
+    """Lines of text under the headings of `page.SECTIONS`."""
     return [
         (
             f"{one.hypothesis.left} {one.hypothesis.relation} {one.hypothesis.right}"

@@ -28,14 +28,12 @@ from fedshift.analysis.page import (
     footnotes,
     headings,
     laid_out,
-    ranks,
 )
 from fedshift.common.files import write_text
 from fedshift.experiments.column import column
 from fedshift.storage.workspace import Workspace
 
-VERDICT = "verdict"
-BELOW = ("published", VERDICT)  # names of the lines below a method's own
+BELOW = ("published", "verdict")  # names of the lines below a method's own
 INDENT = "\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}"
 EMPHASIS = {BEST: r"\textbf{%s}", SECOND: r"\underline{%s}"}
 TEX = {
@@ -47,25 +45,19 @@ TEX = {
 
 
 def write(workspace: Workspace, collected: Collected, folder: Path, printed: bool = False) -> list[Path]:
-    """Write each table of an experiment as <table>.tex; return the files.
+    """Write each table of an experiment as <table>.tex, for booktabs, siunitx and graphicx; return the files.
 
     `printed`: add the published value and the verdict on it below ours.
     """
     written = []
     for name, table in judged(workspace, collected).items():
         written.append(folder / f"{name}.tex")
-        write_text(written[-1], text(collected, name, table, printed))
+        write_text(written[-1], _text(collected, name, table, printed))
     return written
 
 
-def text(collected: Collected, name: str, cells: pd.DataFrame, printed: bool = False) -> str:
-    """The experiment's table `name` as one `table` environment per block, so that none is longer than a page.
-
-    It needs the packages booktabs, siunitx and graphicx.
-
-    `cells`: of `fedshift.analysis.cells.judged`.
-    `printed`: add published values and verdicts.
-    """
+def _text(collected: Collected, name: str, cells: pd.DataFrame, printed: bool) -> str:
+    """One `table` environment per block of the table `name`, so that none is longer than a page."""
     counts = cells.loc[cells["seeds"] > 0, "seeds"].mode()
     usual = 0 if counts.empty else int(counts.iloc[0])  # number of seeds of most finished cells
 
@@ -74,10 +66,10 @@ def text(collected: Collected, name: str, cells: pd.DataFrame, printed: bool = F
         if not printed:
             return (own,)
         if cell["published_text"]:
-            return own, escaped(cell["published_text"]), escaped(cell[VERDICT])
+            return own, escaped(cell["published_text"]), escaped(cell["verdict"])
         kind = "published" if pd.notna(cell["published"]) else "orientation"
         mark = REMARK if cell["remark"] and pd.notna(cell[kind]) else ""
-        return own, _number(cell[kind], cell[f"{kind}_std"], form) + escaped(mark), escaped(cell[VERDICT])
+        return own, _number(cell[kind], cell[f"{kind}_std"], form) + escaped(mark), escaped(cell["verdict"])
 
     notes = []
     if not all(column(str(name)).declared for name in cells["metric"].unique()):
@@ -90,7 +82,7 @@ def text(collected: Collected, name: str, cells: pd.DataFrame, printed: bool = F
     notes += archived_note(collected.runs[collected.runs["state"] == "finished"])
     experiment, below = collected.experiment, BELOW if printed else ()
     title = ". ".join(filter(None, [experiment.tables[name].title, experiment.title]))
-    blocks = laid_out(cells.assign(rank=ranks(cells)), entry, ("",) * (1 + len(below)))
+    blocks = laid_out(cells, entry, ("",) * (1 + len(below)))
     return "\n".join(
         _environment(title, block, below, notes if block is blocks[-1] else []) for block in blocks
     )

@@ -17,15 +17,7 @@ import pandas as pd
 from fedshift.analysis.quantities import lower_is_better
 from fedshift.analysis.verdicts import OUTCOMES, WORDS
 from fedshift.common.registry import get
-from fedshift.experiments.column import (
-    AGGREGATIONS,
-    COSTS,
-    DEFAULT,
-    RELATIVE,
-    column,
-    quantity,
-    recorded_of,
-)
+from fedshift.experiments.column import AGGREGATIONS, COSTS, DEFAULT, RELATIVE, column, quantity, recorded_of
 from fedshift.experiments.schema import METRIC
 
 FINER = 2  # more digits for values that are not percentages, such as a loss
@@ -94,18 +86,19 @@ def footnotes(tables: Sequence[pd.DataFrame]) -> list[str]:
 
     Each reason appears once: "a (method, method); b". The methods are left out if they are all of the tables.
     """
-    every, lines = {str(method) for table in tables for method in table["method"]}, []
+    if not tables:
+        return []
+    cells, lines = pd.concat([table[["method", *FOOTNOTES]].astype(str) for table in tables]), []
     for name, sentence in FOOTNOTES.items():
-        methods: dict[str, dict[str, None]] = {}  # of each remark
-        for method, remark in (
-            pair for table in tables for pair in zip(table["method"], table[name], strict=True)
-        ):
-            for text in filter(None, remark.split("; ") if name == "differs" else [remark]):
-                methods.setdefault(text, {})[str(method)] = None
-        texts = [
-            text if len(of) == len(every) else f"{text} ({', '.join(of)})" for text, of in methods.items()
+        texts = cells[name].str.split("; ") if name == "differs" else cells[name]
+        remarks = cells.assign(text=texts).explode("text").query("text != ''")
+        methods = remarks.groupby("text", sort=False)["method"].unique()
+        every = cells["method"].nunique()
+        listed = [
+            text if len(of) == every else f"{text} ({', '.join(map(str, of))})"
+            for text, of in methods.items()
         ]
-        lines += [sentence.format("; ".join(texts))] if texts else []
+        lines += [sentence.format("; ".join(listed))] if listed else []
     return lines
 
 
@@ -174,8 +167,7 @@ def ranks(cells: pd.DataFrame) -> pd.Series[int]:
 
 def blocks(tables: Iterable[tuple[str, pd.DataFrame]]) -> list[Block]:
     """Titles and cells, laid out for pages."""
-    ranked = ((title, cells.assign(rank=ranks(cells))) for title, cells in tables)
-    return [(title, laid_out(cells, _entry, Entry(""))) for title, cells in ranked]
+    return [(title, laid_out(cells, _entry, Entry(""))) for title, cells in tables]
 
 
 def laid_out(
@@ -183,11 +175,12 @@ def laid_out(
 ) -> list[Grid[T]]:
     """One grid per value of the first axis if there are several column axes, otherwise a single grid.
 
-    `entry`: makes the content of a place from the cell and the format of its numbers. Percentages have two
-        decimals if the paper has two.
+    `entry`: makes the content of a place from the cell, with its `rank` (`ranks`), and the format of its
+        numbers. Percentages have two decimals if the paper has two.
     `nothing`: the content of a place without a cell.
     """
     axes = list(cells.columns[1 : list(cells.columns).index("mean")])
+    cells = cells.assign(rank=ranks(cells))
     percent = cells.loc[cells["metric"].astype(str).map(in_percent), ["published", "orientation"]]
     digits = 2 if (percent.mul(10).round(6) % 1 > 0).any(axis=None) else 1
     parts = [("", cells)]
@@ -245,13 +238,18 @@ def _spread(mean: float, std: float, text: Callable[[float], str], mark: str = "
 
 
 Line = tuple[str, ...]  # of a table of verdicts, comparisons or sentences
-SENTENCE: Line = ("sentence", "about", *OUTCOMES, "not here", "in words")
-HYPOTHESIS: Line = ("hypothesis", "data set", "difference [interval]", "seeds", "verdict", "in words")
-VERDICT: Line = ("published table", "compared", *WORDS, "rms distance", "median half-width")
-CLAIM: Line = (
-    *("claim", "comparison", "paper", "by the paper's numbers", "verdict"),
-    *("ours: mean difference [95% interval], seeds", "in words"),
-)
+OURS = "ours: mean difference [95% interval], seeds"
+SECTIONS: dict[str, tuple[str, Line]] = {  # below the tables: title and headings
+    "hypotheses": (
+        "Hypotheses", ("hypothesis", "data set", "difference [interval]", "seeds", "verdict", "in words")
+    ),
+    "verdicts": ("Verdicts", ("published table", "compared", *WORDS, "rms distance", "median half-width")),
+    "claims": (
+        "Comparisons",
+        ("claim", "comparison", "paper", "by the paper's numbers", "verdict", OURS, "in words"),
+    ),
+    "sentences": ("Sentences", ("sentence", "about", *OUTCOMES, "not here", "in words")),
+}  # fmt: skip
 
 
 @functools.cache
@@ -259,9 +257,7 @@ def template(name: str) -> jinja2.Template:
     """A template of `templates/`; inserted values are escaped."""
     loader = jinja2.PackageLoader("fedshift.analysis")
     environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.globals |= {"split": _split, "headings": headings, "number": number}
-    environment.globals |= {"hypothesis_headings": HYPOTHESIS}
-    environment.globals |= {"verdict_headings": VERDICT, "claim_headings": CLAIM, "group_headings": SENTENCE}
+    environment.globals |= {"split": _split, "headings": headings, "number": number, "sections": SECTIONS}
     return environment.get_template(name)
 
 
@@ -284,33 +280,20 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def markdown(
-    tables: Sequence[Block],
-    notes: list[str],
-    title: str = "",
-    hypotheses: Sequence[Line] = (),
-    verdicts: Sequence[Line] = (),
-    claims: Sequence[Line] = (),
-    groups: Sequence[Line] = (),
-) -> str:
-    """Tables under their titles, with verdicts, comparisons and notes below.
+def markdown(tables: Sequence[Block], notes: list[str], title: str = "", **sections: Sequence[Line]) -> str:
+    """Tables under their titles, with the lines of SECTIONS and notes below.
 
     A method with published values has three more lines: the published values, the differences and the
     verdicts. With values of another experiment it has one more line.
     """
     parts = [f"# {title}"] if title else []
-    for name, grids_of in tables:
+    for name, grids in tables:
         parts.append(f"## {name}")
-        for block in grids_of:
+        for block in grids:
             parts += [f"**{block.caption}**"] if block.caption else []
             parts.append(_lines(block))
-    for name, head, lines in (
-        ("Hypotheses", HYPOTHESIS, hypotheses),
-        ("Verdicts", VERDICT, verdicts),
-        ("Comparisons", CLAIM, claims),
-        ("Sentences", SENTENCE, groups),
-    ):
-        if lines:
+    for section, (name, head) in SECTIONS.items():
+        if lines := sections.get(section):
             parts += [f"## {name}", piped([head, *lines], ["-" * len(word) for word in head])]
     return "\n\n".join([*parts, "\n".join(f"- {note}" for note in notes)]) + "\n"
 

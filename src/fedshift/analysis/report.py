@@ -273,10 +273,7 @@ def _figure(plot: Plot) -> dict[str, Any]:
 
 
 def against_costs(collected: Collected, costs: pd.DataFrame) -> Plot:
-    """Accuracy of every method against its communication, if any, and against its seconds.
-
-    `costs`: of fedshift.analysis.report.
-    """
+    """Accuracy of every method against its communication, if any, and against its seconds."""
     metric, name = ("ood", "out-of-distribution") if costs["ood"].notna().any() else ("id", "in-distribution")
     frame = costs.rename(columns={"method": "label", metric: "y"})
     frame = frame.melt(["label", "y"], [*COSTS], "panel", "x").dropna(subset="x").replace({"panel": COSTS})

@@ -16,7 +16,7 @@ import pandas as pd
 from fedshift.analysis import published
 from fedshift.analysis.claims.comparison import Joined, join
 from fedshift.analysis.claims.words import compared, sentences
-from fedshift.analysis.coverage import Number, numbers
+from fedshift.analysis.coverage import Number
 from fedshift.analysis.page import piped, template
 from fedshift.analysis.published import COPIED, judged_by
 from fedshift.analysis.verdicts import COUNTED, OUTCOMES, POINTS, WORDS
@@ -117,11 +117,8 @@ class Scorecard:
         return sums
 
 
-def write(workspace: Workspace, known: list[Number] | None = None) -> Path:
-    """Write results/scorecard.html and .md from the tables that exist; return the first.
-
-    `known`: as in `scorecard`.
-    """
+def write(workspace: Workspace, known: Sequence[Number]) -> Path:
+    """Write results/scorecard.html and .md of `known` numbers and existing tables; return the first."""
     path = workspace.scorecard
     card = scorecard(workspace, workspace.results / "tables", workspace.results, FILES, known)
     write_text(path, template("scorecard.html.j2").render(card=card))
@@ -130,25 +127,20 @@ def write(workspace: Workspace, known: list[Number] | None = None) -> Path:
 
 
 def scorecard(
-    workspace: Workspace,
-    tables: Path,
-    page: Path,
-    files: Mapping[str, str],
-    known: list[Number] | None = None,
+    workspace: Workspace, tables: Path, page: Path, files: Mapping[str, str], known: Sequence[Number]
 ) -> Scorecard:
     """The scorecard of the files that experiments have written below the folder `tables`.
 
     `page`: the folder that links start from.
     `files`: label -> path below it, with {} for the experiment. Only files that exist are linked.
-    `known`: fedshift.analysis.coverage.numbers, if already computed.
+    `known`: the published numbers (fedshift.analysis.coverage.numbers).
     """
 
     def links(experiment: str) -> dict[str, str]:
         paths = {label: path.format(experiment) for label, path in files.items()}
         return {label: path for label, path in paths.items() if (page / path).is_file()}
 
-    every = known or numbers(workspace)
-    joined = join(workspace, every)
+    joined = join(workspace, known)
     names = sorted(path.parent.relative_to(tables).as_posix() for path in tables.rglob("table.csv"))
     cells: dict[str, pd.DataFrame] = {}  # experiment -> the cells with a verdict
     for name in names:
@@ -157,7 +149,7 @@ def scorecard(
             frame = pd.read_csv(path, dtype={"verdict": str, "uid": str, "rule": str, "target": str})
             if "verdict" in frame and frame["verdict"].notna().any():
                 cells[name] = frame[frame["verdict"].notna()]
-    members = _numbers(workspace, every, cells)
+    members = _numbers(workspace, known, cells)
     judged, outdated = _judged(tables, names, {one.claim: one.text for one in joined})
     words = dict.fromkeys((one.claim for one in joined), NO_RUN)
     for claim, rows in judged.items():  # a claim on another experiment than the paper's has no run to compare
@@ -195,13 +187,9 @@ def _numbers(
 def _judged(
     tables: Path, names: Sequence[str], known: Mapping[str, str]
 ) -> tuple[dict[str, pd.DataFrame], dict[str, list[str]]]:
-    """Comparison -> its rows of claims.csv; and experiment -> its outdated comparisons.
+    """Comparison -> its rows of claims.csv; experiment -> comparisons whose text differs from `known`."""
 
-    Of several experiments, those with the paper's own settings are preferred, then those with most seeds. A
-    comparison is outdated if its text differs from `known`, the texts of the reference.
-    """
-
-    def rank(rows: pd.DataFrame) -> tuple[bool, int]:
+    def rank(rows: pd.DataFrame) -> tuple[bool, int]:  # the paper's own settings first, then most seeds
         return bool(rows["differs"].isna().all()), int(rows["seeds"].max())
 
     judged: dict[str, pd.DataFrame] = {}

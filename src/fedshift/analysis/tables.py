@@ -66,7 +66,7 @@ def shown(
         "hypotheses": hypotheses.lines(declared),
         "verdicts": summaries(pd.concat(every)) if every else [],
         "claims": words.lines(compared),
-        "groups": words.sentence_lines(workspace, compared),
+        "sentences": words.sentence_lines(workspace, compared),
         "notes": [*footnotes(every), *words.footnotes(compared), *below],
     }
 

@@ -227,10 +227,8 @@ def finished(workspace: Workspace, digest: str) -> RunDirectory:
     named = {found(run.path.with_name(run.digest)) for run in workspace.runs() if run.name.startswith(digest)}
     matching = sorted((run for run in named if run.outcome() is State.FINISHED), key=lambda run: run.path)
     if not matching:
-        what, hint = (
-            f"no finished run is called '{digest}', nor an experiment",
-            "See: fedshift list runs, fedshift list experiments.",
-        )
+        what = f"no finished run is called '{digest}', nor an experiment"
+        hint = "See: fedshift list runs, fedshift list experiments."
         if digest and any(path.name.startswith(digest) for path in workspace.archive.rglob("*.zip")):
             what = f"run '{digest}' is archived without weights, and not trained here"
             hint = f"To train it again: fedshift reproduce {digest}"

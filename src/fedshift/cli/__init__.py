@@ -56,7 +56,10 @@ STEPS = {  # called by the workflow
     "collect": "Gather the metrics of an experiment's runs.",
 }
 VERBS = {name: text for group in (*GROUPS.values(), MORE, STEPS) for name, text in group.items()}
-MODULES = dict.fromkeys(("table", "rank", "figure", "report"), "results") | {"export-model": "predict"}
+MODULES = {  # of commands that share one with another command
+    **dict.fromkeys(("table", "rank", "figure", "report", "scorecard", "tune"), "results"),
+    "export-model": "predict", "status": "plan", "reproduce": "archive", "partition": "prepare",
+}  # fmt: skip
 
 
 class Verbs(click.Group):
@@ -149,10 +152,7 @@ def main(ctx: click.Context, root: Path | None) -> None:
 
 
 def _any_terminal() -> None:
-    """Read and write file names and files as UTF-8 in any locale, also in jobs.
-
-    Characters that the terminal cannot show are printed as escapes.
-    """
+    """Read and write UTF-8 in any locale, also in jobs; print escapes where the terminal has no character."""
     if sys.getfilesystemencoding().lower() != "utf-8":
         words = [sys.executable, *sys.orig_argv[1:]]
         os.execve(sys.executable, words, os.environ | {"PYTHONUTF8": "1"})  # settled when Python starts

@@ -1,5 +1,10 @@
-"""`fedshift archive`: store measurements of finished runs in git; list, check and compare archived runs."""
+"""`fedshift archive`: store measurements of finished runs in git; list, check and compare archived runs.
 
+`fedshift reproduce` trains an archived run again and compares it with the archive.
+"""
+
+import logging
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -8,11 +13,12 @@ import click
 from fedshift.analysis.collect import planned
 from fedshift.archive import store
 from fedshift.archive.compare import compare
-from fedshift.archive.file import check, read
-from fedshift.cli._options import complete, experiments
+from fedshift.archive.file import Archived, check, read
+from fedshift.cli._options import complete, device_option, experiments
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.load import load
-from fedshift.storage.rundir import RunDirectory, State
+from fedshift.spec import parse
+from fedshift.storage.rundir import RunDirectory, State, trained
 from fedshift.storage.workspace import Workspace
 
 
@@ -90,10 +96,7 @@ def _write(workspace: Workspace, finished: list[RunDirectory], total: int) -> No
 
 
 def _check(workspace: Workspace, files: list[Path]) -> None:
-    """Check archived files; print how many are complete, outdated and rejected, and the machines.
-
-    Raises FedshiftError if a file is rejected.
-    """
+    """Check archived files; print how many are complete, outdated and rejected, and the machines."""
     whole, refused = [], 0
     for path in files:
         try:
@@ -124,10 +127,7 @@ def _list(workspace: Workspace, files: list[Path]) -> None:
 
 
 def _compare(workspace: Workspace, finished: list[RunDirectory]) -> None:
-    """Compare finished runs with those of the same id in the archive.
-
-    Exits with 1 if a run differs by more than is allowed.
-    """
+    """Compare finished runs with archived ones of the same id; exit with 1 if one differs too much."""
     compared = failed = 0
     for run in finished:
         name = workspace.name_of(run)
@@ -139,3 +139,55 @@ def _compare(workspace: Workspace, finished: list[RunDirectory]) -> None:
     click.echo(f"{compared - failed} of {compared} archived runs are what was trained here, too.")
     if failed:
         raise click.exceptions.Exit(1)
+
+
+@click.command("reproduce", epilog="Example: fedshift reproduce a9a525dc")
+@click.argument("run", metavar="RUN")
+@device_option
+@click.option(
+    "--threads", type=click.IntRange(min=1), help="CPU threads.  [default: as many as the archived run's]"
+)
+@click.pass_obj
+def reproduce(workspace: Workspace, run: str, device: str, threads: int | None) -> None:
+    """Train an archived run again and compare it with the archive: equal bit for bit, within the noise
+    between machines, or different.
+
+    RUN is a run id or the beginning of one (`fedshift archive --list`). Images and partition are prepared
+    first. An interrupted run resumes; a finished one is only compared. Exits with 1 if the run is different.
+    """
+    from fedshift.training.device import device as device_of
+    from fedshift.training.provide import provide
+    from fedshift.training.run import Machine, train
+
+    archived = found(workspace, run)
+    summary = archived.summary
+    spec = parse(summary["spec"], str(archived.path))
+    directory = workspace.run(spec.run_name)
+    click.echo(f"{summary['digest']}: {trained(summary)}")
+    click.echo(f"archived by {archived.machine}: {summary['costs']['seconds'] / 60:.0f} min")
+    if directory.outcome() is not State.FINISHED:
+        provide(workspace, spec, say=click.echo)
+        machine = Machine(device_of(device), threads or int(summary["environment"]["threads"]))
+        if not sys.stderr.isatty():  # a line per round instead of the bar
+            logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+        train(workspace, spec, machine, show=True)
+    result = compare(directory, archived)
+    click.echo(f"{directory.path}\n{result}")
+    if not result.passed:
+        raise click.exceptions.Exit(1)
+
+
+def found(workspace: Workspace, run: str) -> Archived:
+    """The newest archived run whose id begins with `run`.
+
+    Raises FedshiftError if there is none, or if there are several.
+    """
+    named = [path for path in sorted(workspace.archive.rglob("*.zip")) if path.name.startswith(run)]
+    if len({path.name.partition("-")[0] for path in named}) > 1:
+        what = f"'{run}' begins the ids of {len(named)} archived runs"
+        raise FedshiftError(workspace.archive, what, "Give more of it: fedshift archive --list.")
+    if not named:
+        raise FedshiftError(
+            workspace.archive, f"no archived run is called '{run}'", "See: fedshift archive --list."
+        )
+    return max(map(read, named), key=lambda one: one.index.finished)

@@ -111,10 +111,7 @@ def command(
 
 
 def _declared(workspace: Workspace, experiment: Experiment, uses: list[Use], plan: Path | None) -> Tasks:
-    """The evaluations and adaptations of an experiment's file, or of a plan.
-
-    Raises FedshiftError if there is none, or if the code has changed since it was planned.
-    """
+    """The evaluations and adaptations of an experiment's file, or of a plan."""
     if plan is None:
         tasks = evaluations(workspace, experiment)
         texts = {label: canonical_json(task.declared()) for label, task in tasks.items()}
@@ -136,14 +133,11 @@ def _named(
     workspace: Workspace, experiment: Experiment, uses: list[Use], name: str, params: dict[str, object],
     selection: str | None, images: Images,
 ) -> Tasks:  # fmt: skip
-    """The evaluation given on the command line, for an experiment's runs.
-
-    Raises FedshiftError for an unknown parameter.
-    """
+    """The evaluation given on the command line, for an experiment's runs."""
     alone = experiment.model_copy(update={"evaluations": [{name: params}]})
     ((label, task),) = evaluations(workspace, alone).items()
     task = Task(name, params, selection or task.selection, images)
-    task.declared()
+    task.declared()  # raises an error for an unknown parameter
     label = "-".join([label, *([selection] if selection else []), *([images] if images != "tested" else [])])
     return {label: (task, _trained(uses))}
 
@@ -160,10 +154,7 @@ def _task(text: str) -> Task:
 
 
 def _of_experiment(workspace: Workspace, experiment: Experiment, tasks: Tasks, device: torch.device) -> None:
-    """Compute tasks for every finished run, one run at a time, and gather the results.
-
-    Exits with 1, and the reasons, if some could not be computed.
-    """
+    """Compute tasks for every finished run and gather the results; exit with 1 if some are impossible."""
     by_run: dict[str, list[str]] = {}  # directory -> labels
     for label, (_, uses) in tasks.items():
         for use in uses:
@@ -201,10 +192,7 @@ def _of_experiment(workspace: Workspace, experiment: Experiment, tasks: Tasks, d
 
 
 def _of_run(run: RunDirectory, tasks: list[Task], workspace: Workspace, device: torch.device) -> list[Path]:
-    """Compute tasks for one finished run, and print a line about each result.
-
-    Its partition is made if it is absent and the images are available.
-    """
+    """Compute tasks for one finished run, whose partition is made if possible; print a line on each."""
     from fedshift.spec import parse
     from fedshift.training.evaluate import evaluate
     from fedshift.training.provide import divide

@@ -1,16 +1,12 @@
 """`fedshift fetch`: get raw images or pretrained weights, or show where to get them."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from fedshift.cli._options import complete, registered
-
-if TYPE_CHECKING:
-    from fedshift.storage.workspace import Workspace
+from fedshift.common.errors import FedshiftError
+from fedshift.storage.workspace import Workspace
 
 
 @click.command(
@@ -80,7 +76,6 @@ def command(
         return
     if models:
         raise click.UsageError(f"One data set at a time: {name}, then {', '.join(models)}.")
-    from fedshift.common.errors import FedshiftError
     from fedshift.data import versions
     from fedshift.data.fetch import fetch
 

@@ -57,10 +57,7 @@ def command(workspace: Workspace, deleting: bool, unused: bool) -> None:
 
 
 def _wanted(workspace: Workspace) -> Iterator[str]:
-    """All experiments and the searches of the tuned ones.
-
-    Tuned experiments are included only if their settings are chosen.
-    """
+    """All experiments and the searches of tuned ones; tuned ones only if their settings are chosen."""
     for name in available(workspace):
         tuned = load(workspace, name).tune is not None
         if tuned:

@@ -36,24 +36,18 @@ def command(workspace: Workspace, kind: str | None, as_json: bool) -> None:
         click.secho(section, bold=True)
         for name, title in titles.items():
             click.echo(f"  {name:{width}}  {title}".rstrip())
-            try:
-                more = _more(workspace, kind, name)
-            except FedshiftError as error:
-                more = [_broken(error)]
-            for line in more:
+            for line in _states(workspace, name) if kind == "datasets" else ():
                 click.echo(f"  {'':{width}}    {line}")
 
 
-def _more(workspace: Workspace, kind: str | None, name: str) -> list[str]:
-    """Lines below a data set, if only data sets are listed: the state of each release.
-
-    States are absent, raw, verified, prepared and partitioned.
-    """
-    if kind != "datasets":
-        return []
+def _states(workspace: Workspace, name: str) -> list[str]:
+    """The state of each release of a data set: absent, raw, verified, prepared and partitioned."""
     from fedshift.data.state import states
 
-    return [f"{release}: {state}" for release, state in states(workspace, name).items()]
+    try:
+        return [f"{release}: {state}" for release, state in states(workspace, name).items()]
+    except FedshiftError as error:
+        return [_broken(error)]
 
 
 def _titles(workspace: Workspace, kind: str) -> dict[str, str]:
@@ -77,13 +71,13 @@ def _titles(workspace: Workspace, kind: str) -> dict[str, str]:
 
 def _runs(workspace: Workspace) -> dict[str, str]:
     """The finished runs, by the time of their end: run id -> what it trained, and when it ended."""
-    found = [(run, summary) for run in workspace.runs() if (summary := run.summary())]
-    ended = {run.name: datetime.fromtimestamp(run.summary_file.stat().st_mtime) for run, _ in found}
-    titles = {
-        run.name: f"{trained(summary)}, rounds: {rounds_trained(summary)}, {ended[run.name]:%Y-%m-%d %H:%M}"
-        for run, summary in found
-    }
-    return dict(sorted(titles.items(), key=lambda title: ended[title[0]]))
+    found = []
+    for run in workspace.runs():
+        if summary := run.summary():
+            ended = datetime.fromtimestamp(run.summary_file.stat().st_mtime)
+            words = f"{trained(summary)}, rounds: {rounds_trained(summary)}, {ended:%Y-%m-%d %H:%M}"
+            found.append((ended, run.name, words))
+    return {name: words for _, name, words in sorted(found)}
 
 
 def _broken(error: FedshiftError) -> str:

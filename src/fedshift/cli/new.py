@@ -2,13 +2,13 @@
 
 import click
 
+from fedshift.common.registry import OWN
+from fedshift.skeletons import SKELETONS, write
 from fedshift.storage.workspace import Workspace
-
-KINDS = ("method", "model", "dataset", "partition", "experiment", "evaluation", "metric", "figure")
 
 
 @click.command(epilog="Examples: fedshift new method fedmine; fedshift new experiment mine/first")
-@click.argument("kind", type=click.Choice(KINDS))
+@click.argument("kind", type=click.Choice([*SKELETONS]))
 @click.argument("name")
 @click.pass_obj
 def command(workspace: Workspace, kind: str, name: str) -> None:
@@ -16,12 +16,9 @@ def command(workspace: Workspace, kind: str, name: str) -> None:
     it. It is found by its name; no other file has to change. An experiment is written to
     experiments/NAME.yaml, without a test.
     """
-    from fedshift.common.registry import OWN
-    from fedshift.skeletons import SKELETONS, write
-
     for path in write(workspace, kind, name):
         click.echo(path)
-    skeleton = SKELETONS[kind]
-    click.echo(f"How to go on: {skeleton.page}. Then:")
-    for line in skeleton.after:
+    page, after = SKELETONS[kind]
+    click.echo(f"How to go on: {page}. Then:")
+    for line in after:
         click.echo(f"  {line.format(name=name, test=f'pytest {OWN}/tests/test_{name}.py')}")

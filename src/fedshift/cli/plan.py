@@ -1,6 +1,7 @@
-"""`fedshift plan`: expand experiments to runs, and show what is left to do before anything starts."""
+"""`fedshift plan` and `fedshift status`: the runs of experiments, what is left to do, and what has failed."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,17 @@ from fedshift.common.yaml_file import read
 from fedshift.experiments.load import available, load, unknown_experiment
 from fedshift.experiments.tuning import trials, unequal
 from fedshift.planning import job, planfile
+from fedshift.planning.cluster import troubles
 from fedshift.planning.lacking import lacking, messages
-from fedshift.planning.plan import plan
+from fedshift.planning.plan import plan, ready
 from fedshift.planning.planfile import COSTS, Run
 from fedshift.planning.request import DEVICES, GRAPH, Request
 from fedshift.planning.settle import changed, retrain, settle, warnings
 from fedshift.spec import RunSpec
 from fedshift.storage.rundir import State
 from fedshift.storage.workspace import TUNING, Workspace
+
+CHANGED = "its method or model has changed since: plan --retrain-changed"
 
 
 def read_request(workspace: Workspace, names: tuple[str, ...], **overrides: Any) -> Request:
@@ -218,3 +222,64 @@ def _guesses(workspace: Workspace, spec: RunSpec, device: str) -> list[str]:
             f"Run: fedshift fetch {name} --release {release}"
         )
     return guesses
+
+
+@click.command("status", epilog="Examples: fedshift status; fedshift status hfedf/table2 --runs")
+@experiments_argument
+@click.option("--runs", "every", is_flag=True, help="List every run, not only failed and running ones.")
+@json_option
+@click.pass_obj
+def status(workspace: Workspace, names: tuple[str, ...], every: bool, as_json: bool) -> None:
+    """Count finished, archived, running, failed, interrupted and missing runs of experiments (default: those
+    of params.yaml). `archived` counts runs that are in the archive but not finished here.
+    """
+    request = read_request(workspace, names)
+    path = ready(workspace, request)
+    rows = [_row(workspace, path, name) for name in request.experiments]
+    if as_json:
+        echo_json(rows)
+        return
+    width, columns = max(map(len, request.experiments)), [*State, "archived"]
+    click.echo(f"{'experiment':{width}} {'runs':>6} " + " ".join(f"{name:>11}" for name in columns))
+    for row in rows:
+        numbers = " ".join(f"{row[name]:11}" for name in columns)
+        click.echo(f"{row['experiment']:{width}} {len(row['runs']):6} {numbers}")
+    described = {run["directory"]: run for row in rows for run in row["runs"]}
+    planned = [(run, described[run.directory]) for run in planfile.runs(path)]
+    todo = [run for run, now in planned if now["state"] != State.FINISHED]
+    for line in messages(lacking(workspace, [RunSpec.model_validate_json(run.spec) for run in todo])):
+        click.echo(line)
+    for line in warnings(run for run, now in planned if now["why"] == CHANGED):
+        click.echo(line)
+    for what, cure in troubles(workspace):
+        click.echo(f"{what}\n  {cure}")
+    for run in described.values():
+        if every or run["state"] in (State.FAILED, State.RUNNING):
+            click.echo(f"{run['state']:11} {run['directory']}" + (f"  {run['why']}" if run["why"] else ""))
+
+
+def _row(workspace: Workspace, path: Path, name: str) -> dict[str, Any]:
+    """An experiment: the number of runs in each state, and every run."""
+    fields = ("digest", "directory", "dataset", "method", "target", "seed")
+    runs = []
+    for run in planfile.runs(path, experiment=name):
+        state, why = describe(workspace, run)
+        runs.append({**{key: getattr(run, key) for key in fields}, "state": str(state), "why": why})
+    counts = Counter(run["state"] for run in runs)
+    unfinished = [run["directory"] for run in runs if run["state"] != State.FINISHED]
+    by_state = {str(state): counts[state] for state in State}
+    return {"experiment": name, **by_state, "archived": archived(workspace, unfinished), "runs": runs}
+
+
+def describe(workspace: Workspace, run: Run) -> tuple[State, str]:
+    """The state of a run, and what trains it, why it failed, or that its method has changed since."""
+    directory = workspace.run_at(run.directory)
+    state = directory.state()
+    if state is State.FINISHED and changed(workspace, [run]):
+        return state, CHANGED
+    if state is State.RUNNING:
+        return state, str(directory.writer() or "")
+    if state is State.FAILED and (failure := directory.failure()):
+        again = "the next start tries again" if failure["retry"] else "fix it, then plan --retry-failed"
+        return state, f"{failure['kind']}: {failure['text']} ({again})"
+    return state, ""

@@ -13,7 +13,6 @@ from fedshift.common.errors import FedshiftError
 from fedshift.common.files import write_text
 from fedshift.data.tree import SUFFIXES
 from fedshift.experiments.task import KEPT
-from fedshift.storage.rundir import RunDirectory
 from fedshift.storage.workspace import Workspace
 
 AT_ONCE = 64  # files that are decoded before they are predicted
@@ -35,17 +34,8 @@ select_option = click.option(
     help="Which saved round.",
 )
 member_option = click.option(
-    "--member",
-    type=click.IntRange(min=0),
-    help="One of several models for held-out domains.  [default: all]",
+    "--member", type=click.IntRange(min=0), help="One of several models for held-out domains.  [default: all]"
 )
-
-
-def run_of(workspace: Workspace, name: str) -> RunDirectory:
-    """The finished run with this id, the beginning of an id, or folder."""
-    from fedshift.api.runs import load_run
-
-    return load_run(name, root=workspace.root).directory
 
 
 @click.command("predict", epilog="Example: fedshift predict 3c3d32cc new_images/ --csv predictions.csv")
@@ -73,38 +63,38 @@ def command(
     """
     import torch
 
+    from fedshift.api import load_run
     from fedshift.deploy.predictor import predictor
     from fedshift.training.device import device as device_of
     from fedshift.training.device import require
 
     torch.set_num_threads(threads)
     require(torch_device := device_of(device))
-    model = predictor(run_of(workspace, run), of, select=selection, member=member).to(torch_device)
+    directory = load_run(run, root=workspace.root).directory
+    model = predictor(directory, of, select=selection, member=member).to(torch_device)
     click.echo(f"{model.origin.method} on {model.origin.dataset}, model for {model.origin.of}", err=True)
-    paths = files_of(images)
-    named, rows, broken = list[Path](), list[tuple[str, list[float]]](), list[FedshiftError]()
+    paths, rows, broken = files_of(images), list[tuple[Path, str, list[float]]](), list[FedshiftError]()
     with tqdm(total=len(paths), unit=" images", disable=None) as bar:
         for start in range(0, len(paths), AT_ONCE):
             chunk = paths[start : start + AT_ONCE]
             found, errors = model.predict_files(chunk)
             broken += errors
-            for path, label, row in zip(*found, strict=True):
-                named.append(path.relative_to(images) if images.is_dir() else path)
-                rows.append((label, row))
+            for path, label, row in found:
+                rows.append((path.relative_to(images) if images.is_dir() else path, label, row))
             bar.update(len(chunk))
-    width = max((len(str(path)) for path in named), default=0)
-    for path, (label, row) in zip(named, rows, strict=True):
+    width = max((len(str(path)) for path, *_ in rows), default=0)
+    for path, label, row in rows:
         click.echo(f"{path!s:{width}}  {label}  {max(row):.3f}")
     if file:
         text = io.StringIO()
         table = csv.writer(text, lineterminator="\n")
         table.writerow(["image", "label", "probability", *model.classes])
-        for path, (label, row) in zip(named, rows, strict=True):
+        for path, label, row in rows:
             name = str(path).encode("utf-8", "backslashreplace").decode()  # it may be no UTF-8
             table.writerow([name, label, *(f"{value:.6f}" for value in (max(row), *row))])
         write_text(file, text.getvalue())
-    folders = [Path(images, path).parent.name for path in named]
-    known = [(label, name) for (label, _), name in zip(rows, folders, strict=True) if name in model.classes]
+    folders = [(label, Path(images, path).parent.name) for path, label, _ in rows]
+    known = [(label, name) for label, name in folders if name in model.classes]
     if known:
         right = sum(label == name for label, name in known)
         share = f"{right} of {len(known)} images ({100 * right / len(known):.1f}%)"
@@ -157,10 +147,11 @@ def export_model(
     model.safetensors, model.json and a model card (README.md) with classes, input size, licence of the images
     and accuracy by domain. Exported probabilities are checked against the network's own.
     """
+    from fedshift.api import load_run
     from fedshift.deploy.export import export
     from fedshift.deploy.predictor import predictor
 
-    directory = run_of(workspace, run)
+    directory = load_run(run, root=workspace.root).directory
     model = predictor(directory, of, select=selection, member=member)
     parts = [model.origin.digest, of, *([selection] if selection != "last" else [])]
     parts += [f"member-{member}"] if member is not None else []

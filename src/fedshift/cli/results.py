@@ -1,27 +1,37 @@
-"""The commands that show collected results: table, rank, figure, report."""
+"""The commands that show collected results: table, rank, figure, report, scorecard, tune."""
 
 import contextlib
+import functools
+import gc
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
+from multiprocessing import parent_process
 from pathlib import Path
 
 import click
+from tqdm import tqdm
 
-from fedshift.analysis import latex, tables
+from fedshift.analysis import latex, tables, tuning
 from fedshift.analysis.collect import NothingFinished, collect
 from fedshift.analysis.collected import ARCHIVE, Collected, is_there, lacking, read
+from fedshift.analysis.coverage import numbers
 from fedshift.analysis.notes import urgent
 from fedshift.analysis.page import MARKS, terminal
+from fedshift.analysis.scorecard import write as write_scorecard
 from fedshift.archive import store
 from fedshift.cli._options import experiment_argument, experiments_argument, json_option
 from fedshift.cli.plan import read_request
 from fedshift.common.errors import FedshiftError
+from fedshift.common.processes import spread
 from fedshift.experiments.column import column, quantity
+from fedshift.experiments.expand import cells_of, planned
 from fedshift.experiments.load import available, load
+from fedshift.experiments.schema import Experiment
+from fedshift.experiments.tuning import read_choice, tuned
 from fedshift.spec import RunSpec
 from fedshift.storage.rundir import State
-from fedshift.storage.workspace import Workspace
+from fedshift.storage.workspace import TUNING, Workspace
 
 
 def collected_or_archived(workspace: Workspace, name: str) -> Collected:
@@ -44,8 +54,6 @@ def collected_or_archived(workspace: Workspace, name: str) -> Collected:
 
 def _hints(workspace: Workspace, name: str) -> Iterator[str]:
     """Hints for an experiment without results: its cost, and archived experiments of the same folder."""
-    from fedshift.cli.scorecard import shown_without_training
-    from fedshift.experiments.expand import planned
     from fedshift.planning.costs import cost  # torch
     from fedshift.planning.progress import duration
 
@@ -239,3 +247,96 @@ def report(workspace: Workspace, names: tuple[str, ...], folder: str | None) -> 
     present(workspace, experiments)
     single = [group[0] for group in (names, experiments) if len(group) == 1]
     click.echo(write(workspace, experiments, folder or (single[0] if single else "all")))
+
+
+@click.command("scorecard", epilog="Example: fedshift scorecard")
+@click.option(
+    "--written", "written_alone", is_flag=True, help="Use existing tables only; build none from the archive."
+)
+@click.pass_obj
+def scorecard(workspace: Workspace, written_alone: bool) -> None:
+    """Write results/scorecard.html and .md: published numbers and claims by verdict, for every paper.
+
+    Uses the tables of all experiments. Missing tables of experiments that are archived, or need no run, are
+    written first.
+    """
+    unwritten = [] if written_alone else [*_unwritten(workspace)]
+    # Planning is done in separate processes, as it loads torch, which the page does not need.
+    with spread(len(unwritten)) as each:
+        # All are collected before a table is made: claims compare with runs of other experiments.
+        collected = each(functools.partial(_collected, workspace), unwritten)
+        bar = tqdm(collected, "archived experiments", len(unwritten), disable=None if unwritten else True)
+        names = [name for name, shown in zip(unwritten, bar, strict=True) if shown]
+        published = each(numbers, [workspace])
+        for page in each(functools.partial(_write, workspace), names):
+            click.echo(page)
+        known = next(iter(published))
+    page = write_scorecard(workspace, known)
+    click.echo(page.with_suffix(".md").read_text(encoding="utf-8").split("\n\n")[1])
+    click.echo(page)
+
+
+def _collected(workspace: Workspace, name: str) -> bool:
+    """Collect an experiment if that needs no training; returns whether it does not."""
+    if parent_process():  # a worker, which lasts seconds, of which this would take an eighth
+        gc.disable()
+    if shown := shown_without_training(workspace, load(workspace, name)):
+        collected_or_archived(workspace, name)
+    return shown
+
+
+def _write(workspace: Workspace, name: str) -> Path:
+    """Write the tables of a collected experiment."""
+    return tables.write(workspace, read(workspace, name)).with_suffix(".md")
+
+
+def _unwritten(workspace: Workspace) -> Iterator[str]:
+    """Experiments with tables or claims of which none is written."""
+    for name in available(workspace) if workspace.archive.is_dir() else ():
+        experiment = load(workspace, name)
+        if (experiment.tables or experiment.claims) and not workspace.tables(name).exists():
+            yield name
+
+
+def shown_without_training(workspace: Workspace, experiment: Experiment) -> bool:
+    """Whether an experiment needs no run, or has an archived one.
+
+    For a tuned experiment, only runs with settings that its search has chosen count. Most experiments have
+    none, and resolving a spec takes long. So only specs with the images, local training and rounds of an
+    archived run are resolved.
+    """
+    if not experiment.train:
+        return True
+    choice = None
+    if experiment.tune:
+        if not workspace.tuned(experiment.name).is_file():
+            return False
+        choice = read_choice(workspace, experiment.name)
+
+    def like_an_archived(spec: RunSpec) -> bool:
+        archived = map(store.specification, store.within(workspace.archive / spec.place))
+        return any(_settings(other) == _settings(spec) for other in archived)
+
+    cells = cells_of(workspace, experiment, choice, like_an_archived, built=False)
+    return any(store.paths(workspace, cell.spec.run_name) for cell in cells)
+
+
+def _settings(spec: RunSpec) -> tuple[object, ...]:
+    """The settings that a declared spec shares with the resolved one."""
+    return spec.data, spec.local, spec.federation, spec.evaluation
+
+
+@click.command("tune", epilog="Example: fedshift tune unified/tuned")
+@experiment_argument
+@click.pass_obj
+def tune(workspace: Workspace, experiment: str) -> None:
+    """Choose the settings of EXPERIMENT by validation, from the finished runs of its search (`fedshift run
+    EXPERIMENT.tuning`).
+
+    Writes reference/presets/tuned/EXPERIMENT.yaml, which the final runs use: commit it (docs/tuning.md).
+    """
+    declared = load(workspace, experiment)
+    tuned(declared)  # raises an error where it is not
+    path = tuning.write(workspace, declared, collect(workspace, experiment + TUNING))
+    click.echo(tuning.page(read_choice(workspace, experiment)))
+    click.echo(path)

@@ -37,12 +37,7 @@ snakemake_arguments = click.argument(
 @snakemake_arguments
 @click.pass_obj
 def command(
-    workspace: Workspace,
-    name: str,
-    profile: str,
-    dry_run: bool,
-    cores: int | None,
-    options: tuple[str, ...],
+    workspace: Workspace, name: str, profile: str, dry_run: bool, cores: int | None, options: tuple[str, ...]
 ) -> None:
     """Run EXPERIMENT: train its runs and build its tables, figures and report. Finished work is skipped.
 

@@ -110,17 +110,10 @@ def _metrics(workspace: Workspace, uses: list[planfile.Cell]) -> tuple[str, ...]
 
 
 def _work(follower: Follower, follow: bool, beside: int | None, every: float) -> None:
-    """Publish until no run is being written, with a progress bar; print errors as they come.
-
-    A store that does not respond by then has PATIENCE, or two more tries.
-    """
+    """Publish until no run is being written; a store that does not respond then has a little more time."""
 
     def waits() -> bool:
-        """Whether more results may come.
-
-        That is while the workflow runs, which makes tables at its end. Without a workflow, it is until all
-        runs have ended.
-        """
+        """Whether the workflow runs, which makes tables at its end; without one, whether any run does."""
         if beside is not None:
             return _alive(beside)
         return any(follower.status(followed) not in ("FINISHED", "FAILED") for followed in follower.runs)

@@ -85,15 +85,8 @@ def command(
 
     def in_its_own_process(run: Run) -> list[str]:
         options = f"--threads {threads_a_run} --device {device} --checkpoint-seconds {checkpoint_seconds}"
-        return [
-            *PROGRAM,
-            str(workspace.root),
-            "train-pack",
-            run.digest,
-            "--plan",
-            str(path),
-            *options.split(),
-        ]
+        words = ["train-pack", run.digest, "--plan", str(path), *options.split()]
+        return [*PROGRAM, str(workspace.root), *words]
 
     with blaming(workspace, runs[0].pack):
         ready = _divide(workspace, path, todo)
@@ -115,13 +108,10 @@ def command(
 
 
 def _divide(workspace: Workspace, path: Path, runs: list[Run]) -> list[Run]:
-    """Make the partitions that are missing, in a separate process, so that its time and memory do not count.
-
-    Returns the runs whose partition is there.
-    """
+    """Make missing partitions, in a process whose memory does not count; return the runs that have one."""
     lacking = [run for run in runs if not (workspace.root / run.partition).is_file()]
     if lacking:
-        from fedshift.cli.partition import named
+        from fedshift.cli.prepare import named
 
         names = dict.fromkeys(map(named, lacking))
         program = [*PROGRAM, str(workspace.root), "partition", *names, "--plan", str(path)]

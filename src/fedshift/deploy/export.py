@@ -127,9 +127,8 @@ def _compare(ours: torch.Tensor, theirs: Any, what: str) -> None:
 
 def _torchscript(model: Predictor, path: Path, facts: dict[str, Any]) -> None:
     with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # torch.jit is deprecated for torch.export, which C++ and Java do not load
+        # torch.jit is deprecated for torch.export, which C++ and Java do not load.
+        warnings.simplefilter("ignore")
         traced = torch.jit.trace(model, _example(model, 2), check_trace=False)
         torch.jit.save(traced, str(path), _extra_files={"model.json": json.dumps(facts)})
         images = _example(model, 5)

@@ -124,18 +124,16 @@ class Predictor(nn.Module):
 
     def predict_files(
         self, paths: Sequence[Path]
-    ) -> tuple[tuple[list[Path], list[str], list[list[float]]], list[FedshiftError]]:
-        """Paths, labels and probabilities of the files that can be read, and an error for each other file."""
-        readable, images, errors = list[Path](), list[NDArray[np.uint8]](), list[FedshiftError]()
+    ) -> tuple[list[tuple[Path, str, list[float]]], list[FedshiftError]]:
+        """Path, label and probabilities of each file that can be read, and an error for each other file."""
+        images, errors = dict[Path, NDArray[np.uint8]](), list[FedshiftError]()
         for path in paths:
             try:
-                images.append(self._square(path, 0))
+                images[path] = self._square(path, 0)
             except FedshiftError as error:
                 errors.append(error)
-            else:
-                readable.append(path)
-        found = self.predict(images)
-        return (readable, found.labels, found.probabilities.tolist()), errors
+        found = self.predict([*images.values()])
+        return [*zip(images, found.labels, found.probabilities.tolist(), strict=True)], errors
 
     def _square(self, image: Any, place: int) -> NDArray[np.uint8]:
         """One image decoded as the run's own images: uint8 [px, px, 3]."""
@@ -173,34 +171,25 @@ def picture(image: Any, place: int) -> Image.Image:
 
     `image`: a path, a PIL image, an array or a tensor.
     """
+    cure = "Replace it or leave it out."
     if isinstance(image, str | Path):
-        return opened(image)
+        try:
+            return read_image(Path(image))
+        except Exception as error:  # a decoder may raise anything when a file is damaged
+            raise FedshiftError(image, f"cannot be read as an image: {error}", cure) from error
     if not isinstance(image, Image.Image):
         return Image.fromarray(rgb(image, place))
     try:
         return upright(image)
     except ValueError as error:
-        raise FedshiftError(f"image {place}", str(error), "Replace it or leave it out.") from None
-
-
-def opened(path: str | Path) -> Image.Image:
-    """An image file, upright, in RGB. Raises FedshiftError with the path if it cannot be read."""
-    try:
-        return read_image(Path(path))
-    except Exception as error:  # a decoder may raise anything when a file is damaged
-        raise FedshiftError(
-            path, f"cannot be read as an image: {error}", "Replace it or leave it out."
-        ) from error
+        raise FedshiftError(f"image {place}", str(error), cure) from None
 
 
 def rgb(image: Any, place: int) -> NDArray[np.uint8]:
     """An array or tensor of one image as uint8 [h, w, 3]."""
-    array = image.detach().cpu().numpy() if isinstance(image, Tensor) else np.asarray(image)
-    if (
-        array.ndim == 3
-        and array.shape[0] in (1, 3)
-        and (isinstance(image, Tensor) or array.shape[2] not in (1, 3))
-    ):
+    tensor = isinstance(image, Tensor)
+    array = image.detach().cpu().numpy() if tensor else np.asarray(image)
+    if array.ndim == 3 and array.shape[0] in (1, 3) and (tensor or array.shape[2] not in (1, 3)):
         array = array.transpose(1, 2, 0)
     if array.ndim == 2 or (array.ndim == 3 and array.shape[2] == 1):
         array = np.repeat(array.reshape(*array.shape[:2], 1), 3, axis=2)

@@ -6,7 +6,6 @@ They are written into own/ of the project folder, where the registry finds them 
 import keyword
 import re
 from pathlib import Path
-from typing import NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -20,43 +19,21 @@ PATH = re.compile(r"[a-z][a-z0-9_]*(/[a-z0-9_]+)*")  # of an experiment
 RESERVED = {*map(str.lower, keyword.kwlist), "base"}  # base.py is not a plug-in
 
 
-class Skeleton(NamedTuple):
-    """The files of one kind; `{name}` is replaced by its name.
-
-    - kind: in the registry; "" for an experiment
-    - page: the documentation
-    - after: commands to run next
-    """
-
-    kind: str
-    page: str
-    after: tuple[str, ...]
-
-
-SMALL = "--data digits --target ink --rounds 3"
+TRAIN, SMALL = "fedshift train", "--data digits --target ink --rounds 3"
+PAGE = "docs/extend.md"
+# Kind -> its documentation, and the commands to run next, with {name} for its name.
 SKELETONS = {
-    "method": Skeleton(
-        "methods",
-        "docs/add-a-method.md",
-        ("{test} tests/contract -k {name}", f"fedshift train {{name}} {SMALL}"),
-    ),
-    "model": Skeleton(
-        "models", "docs/extend.md", ("{test}", f"fedshift train fedavg {SMALL} --set model.name={{name}}")
-    ),
-    "dataset": Skeleton("datasets", "docs/extend.md", ("{test}", "fedshift fetch {name} --from TREE")),
-    "partition": Skeleton(
-        "partitions",
+    "method": ("docs/add-a-method.md", ("{test} tests/contract -k {name}", f"{TRAIN} {{name}} {SMALL}")),
+    "model": (PAGE, ("{test}", f"{TRAIN} fedavg {SMALL} --set model.name={{name}}")),
+    "dataset": (PAGE, ("{test}", "fedshift fetch {name} --from TREE")),
+    "partition": (
         "docs/partitions.md",
-        ("{test}", f"fedshift train fedavg {SMALL} --set partition.scheme={{name}}"),
+        ("{test}", f"{TRAIN} fedavg {SMALL} --set partition.scheme={{name}}"),
     ),
-    "experiment": Skeleton(
-        "", "docs/write-an-experiment.md", ("fedshift plan {name}", "fedshift run {name}")
-    ),
-    "evaluation": Skeleton("evaluations", "docs/extend.md", ("{test}", "fedshift evaluate RUN {name}")),
-    "metric": Skeleton(
-        "metrics", "docs/extend.md", ("{test}", "fedshift table EXPERIMENT --metric {name}.ood")
-    ),
-    "figure": Skeleton("figures", "docs/extend.md", ("{test}", "fedshift figure EXPERIMENT")),
+    "experiment": ("docs/write-an-experiment.md", ("fedshift plan {name}", "fedshift run {name}")),
+    "evaluation": (PAGE, ("{test}", "fedshift evaluate RUN {name}")),
+    "metric": (PAGE, ("{test}", "fedshift table EXPERIMENT --metric {name}.ood")),
+    "figure": (PAGE, ("{test}", "fedshift figure EXPERIMENT")),
 }
 
 
@@ -65,7 +42,7 @@ def write(workspace: Workspace, what: str, name: str) -> list[Path]:
 
     Raises FedshiftError for a name that exists or is invalid; nothing is written then.
     """
-    kind = SKELETONS[what].kind
+    kind = "" if what == "experiment" else f"{what}s"  # in the registry
     if not (NAME if kind else PATH).fullmatch(name) or (kind and name in RESERVED):
         cure = "Begin with a letter; then small letters, digits and _. No keyword of Python, and not `base`."
         raise FedshiftError(f"fedshift new {what}", f"'{name}' cannot be a name", cure)
