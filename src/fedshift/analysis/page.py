@@ -95,8 +95,7 @@ def footnotes(tables: Sequence[pd.DataFrame]) -> list[str]:
         methods = remarks.groupby("text", sort=False)["method"].unique()
         every = cells["method"].nunique()
         listed = [
-            text if len(of) == every else f"{text} ({', '.join(map(str, of))})"
-            for text, of in methods.items()
+            f"{text}" if len(of) == every else f"{text} ({', '.join(of)})" for text, of in methods.items()
         ]
         lines += [sentence.format("; ".join(listed))] if listed else []
     return lines
