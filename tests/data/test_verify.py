@@ -13,7 +13,7 @@ from fedshift.common.errors import FedshiftError
 from fedshift.common.registry import get
 from fedshift.data.fetch import fetch
 from fedshift.data.lists import REFERENCE, gather, own_lists, read_lists, write_table
-from fedshift.data.verify import verified, verify, write_manifest
+from fedshift.data.verify import as_listed, verified, verify, write_manifest
 from fedshift.storage.workspace import Workspace
 from tests.data.conftest import draw, plant
 
@@ -31,6 +31,20 @@ def flip(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[-20] ^= 1
     path.write_bytes(bytes(content))
+
+
+@pytest.mark.parametrize("caltech", ["caltech", "Caltech101"])
+def test_an_image_of_another_size_is_named_in_any_spelling(
+    workspace: Workspace, tmp_path: Path, caltech: str
+) -> None:
+    vlcs = get("datasets", "vlcs")
+    tree = plant(tmp_path / "tree", [caltech, "labelme", "pascal", "sun"], vlcs.classes, each=1)
+    fetch(workspace, "vlcs", "domainbed", tree, say=lambda _: None)
+    as_listed(workspace, "vlcs", "domainbed")
+    image = tree / caltech / "bird" / "0.png"
+    image.write_bytes(image.read_bytes() + b"more")
+    with pytest.raises(FedshiftError, match="changed since its files were listed: caltech/bird/0.png"):
+        as_listed(workspace, "vlcs", "domainbed")
 
 
 def test_sound_tree_gets_a_stamp_with_the_published_hash(workspace: Workspace, tree: Path) -> None:

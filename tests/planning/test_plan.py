@@ -74,14 +74,19 @@ def test_key_covers_what_decides_the_runs_and_not_what_is_finished(workspace: Wo
     (workspace.root / "reference" / "presets").mkdir()
     (workspace.root / "reference" / "presets" / "fedavg.yaml").write_text("digits: {}\n")
     assert planfile.location(workspace, request) != first
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+@pytest.mark.parametrize(
+    "groups", ["groups: {file: 'my patients.csv'}", "groups.file: [apart.csv, my patients.csv]"]
+)
+def test_key_covers_files_of_groups(workspace: Workspace, groups: str, encoding: str) -> None:
     experiment = workspace.root / "experiments" / "one.yaml"
-    experiment.write_text(
-        experiment.read_text() + "# spec: {partition: {groups: {file: 'my patients.csv'}}}\n"
-    )
+    experiment.write_text(f"{experiment.read_text()}\nmore: {{{groups}}}\n", encoding=encoding)
     seen = set()
     for content in ("path,group\na.png,P1\n", "path,group\na.png,P2\n"):
         (workspace.root / "my patients.csv").write_text(content)
-        seen.add(planfile.location(workspace, request))
+        seen.add(planfile.location(workspace, Request(("one",))))
     assert len(seen) == 2
 
 

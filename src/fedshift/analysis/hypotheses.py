@@ -109,8 +109,8 @@ def _text(interval: Interval) -> str:
     """ "+1.2 [-0.3, +2.7]"."""
     if math.isnan(interval.difference):
         return ""
-    ends = "" if math.isnan(interval.low) else f" [{interval.low:+.1f}, {interval.high:+.1f}]"
-    return f"{interval.difference:+.1f}{ends}"
+    ends = "" if math.isnan(interval.low) else f" [{interval.low:+z.1f}, {interval.high:+z.1f}]"
+    return f"{interval.difference:+z.1f}{ends}"
 
 
 def table(judged: Sequence[Judged]) -> pd.DataFrame:

@@ -161,8 +161,8 @@ def markdown(result: Ranking, metric: str) -> str:
     head = ["method", metric, f"difference from {result.against} [95%, all at once]", "worst held-out domain"]
     rows = []
     for row in result.table.to_dict("records"):
-        interval = "" if math.isnan(row["low"]) else f" [{row['low']:+.1f}, {row['high']:+.1f}]"
-        gap = "" if row["method"] == result.against else f"{row['difference']:+.1f}{interval}"
+        interval = "" if math.isnan(row["low"]) else f" [{row['low']:+z.1f}, {row['high']:+z.1f}]"
+        gap = "" if row["method"] == result.against else f"{row['difference']:+z.1f}{interval}"
         worst = f"{row['worst']:.1f} ({row['where'].partition(': ')[2]})" if several else ""
         rows.append([str(row["method"]), f"{row['mean']:.1f}", gap, worst])
     seeds = f"{result.seeds} seed{'s' * (result.seeds != 1)}"

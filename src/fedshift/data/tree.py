@@ -74,6 +74,10 @@ class ImageTree(Dataset):
     def paths(self, raw: Path) -> list[str]:
         return self._paths(raw, self._look(raw)[0])
 
+    def sizes(self, raw: Path) -> dict[str, int | None]:
+        files = self._look(raw)[0]
+        return {path: files[path].stat().st_size for path in self._paths(raw, files)}
+
     def _paths(self, raw: Path, files: Iterable[str]) -> list[str]:
         """The paths among `files` that belong to the release, in canonical order."""
         names = self.domains_and_classes(raw)

@@ -90,11 +90,8 @@ def as_listed(workspace: Workspace, name: str, release: str) -> None:
         return
     raw, declared = workspace.raw(name, release), manifest(workspace, name, release)
     was = {path: size for path, (size, _) in _listed(declared).items()}
-    # An image that is not a separate file has the listed size.
-    now = {
-        path: (raw / path).stat().st_size if (raw / path).is_file() else was.get(path)
-        for path in dataset.paths(raw)
-    }
+    sizes = dataset.sizes(raw)  # an image that is not a separate file has the listed size
+    now = {path: was.get(path) if size is None else size for path, size in sizes.items()}
     if changed := [path for path in was.keys() | now.keys() if was.get(path) != now.get(path)]:
         what = f"has changed since its files were listed: {min(changed)}"
         what += f" and {len(changed) - 1:,} more" if len(changed) > 1 else ""

@@ -1,5 +1,6 @@
-"""The plan as a file: its content, its path, and how it is read. Standard library only: the Snakefile needs
-it.
+"""The plan as a file: its content, its path, and how it is read.
+
+The Snakefile needs it, so it imports the standard library and PyYAML only.
 
 A plan is a JSON file results/plan/<key>.json; the key covers everything that determines the set of runs and
 their costs. The state of runs is in their directories (`fedshift.storage.rundir`), so a plan stays valid
@@ -13,8 +14,7 @@ import contextlib
 import functools
 import json
 import os
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,10 +22,9 @@ from typing import Any, NamedTuple
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import canonical_json, sha256, sha256_file, write_text
 from fedshift.common.registry import plugin_sources
+from fedshift.common.yaml_file import read
 from fedshift.planning.request import Request
 from fedshift.storage.workspace import TUNING, Workspace
-
-NAMED_FILE = re.compile(rb"\bfile:\s*['\"]?([^'\",}\n#]+)")  # partition.groups.file in YAML
 
 COSTS = "benchmarks/costs.csv"
 FACTORS = "benchmarks/methods.csv"
@@ -188,11 +187,19 @@ def inputs_key(workspace: Workspace, request: Request) -> str:
     costs = [workspace.root / COSTS, workspace.root / FACTORS]
     claims = workspace.reference / "claims.csv"  # which experiments are compared with which
     files = [*experiments, *sorted(workspace.reference.rglob("*.yaml"))]
-    texts = (path.read_bytes() for path in files if path.is_file())
-    named = {name.decode(errors="replace").strip() for text in texts for name in NAMED_FILE.findall(text)}
-    groups = {name for name in named if len(name.encode()) < 256}  # others are prose
-    files += [claims, *costs, *(workspace.root / name for name in sorted(groups))]
+    words = {word for path in files if path.is_file() for word in _words(read(path))}
+    groups = (workspace.root / word for word in sorted(words) if len(word.encode()) < 256)  # others are prose
+    files += [claims, *costs, *groups]
     return sha256(canonical_json([asdict(request), _hashes(workspace.root, files)]))
+
+
+def _words(value: Any) -> Iterator[str]:
+    """Every text among the values of a YAML file, such as the name of a file of groups."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _words(part)
 
 
 def _hashes(root: Path, files: Iterable[Path]) -> dict[str, str]:

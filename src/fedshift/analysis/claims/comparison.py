@@ -25,7 +25,7 @@ from fedshift.analysis.page import PLAIN
 from fedshift.common.errors import FedshiftError, unknown
 from fedshift.common.yaml_file import read
 from fedshift.experiments.column import column
-from fedshift.experiments.expand import Cell, expand
+from fedshift.experiments.expand import Cell, axes_of, expand
 from fedshift.experiments.load import available, load
 from fedshift.experiments.paper_claims import Sum, compared, paper_claim, paper_claims, sides, table_of
 from fedshift.experiments.protocols import Partial, protocol
@@ -239,9 +239,11 @@ def _sum(workspace: Workspace, side: Sum[str], cells: Mapping[str, Place]) -> Su
         groups.setdefault((factor, cell.experiment, cell.row, cell.metric), []).append(cell)
     terms: list[tuple[float, Compared]] = []
     for (factor, name, *_), group in groups.items():
-        axes = load(workspace, name).axes
+        experiment = load(workspace, name)
+        axes = axes_of(experiment, protocol(workspace, experiment.protocol))
+        counts = {axis.name: len(axis.values) for axis in axes}
         varied = [axis for axis in group[0].where if len({cell.where[axis] for cell in group}) > 1]
-        if len(varied) == 1 and len(group) == len(axes[varied[0]].values):
+        if len(varied) == 1 and len(group) == counts[varied[0]]:
             rest = {axis: value for axis, value in group[0].where.items() if axis not in varied}
             terms.append((factor * len(group), group[0].model_copy(update={"where": rest})))
         else:
