@@ -354,7 +354,9 @@ def test_runs_finished_since_and_renamed_rows_are_shown(project: Project) -> Non
     assert finished() == {"plain": 2}
 
 
-def test_collected_results_of_runs_that_are_gone_are_kept(project: Project) -> None:
+def test_collected_results_of_runs_that_are_gone_are_kept(
+    project: Project, capfd: pytest.CaptureFixture[str]
+) -> None:
     """Of two runs one is deleted, as after `dvc pull` of collected results, and the file is written again."""
     project.declare(methods={"fedavg": None}, axes={"target": ["ink"], "seed": [0, 1]})
     one, _ = map(partial(at_home, project), expand(project.workspace, load(project.workspace, project.name)))
@@ -362,7 +364,9 @@ def test_collected_results_of_runs_that_are_gone_are_kept(project: Project) -> N
     shutil.rmtree(one)
     file = project.workspace.experiments / f"{project.name}.yaml"
     os.utime(file, (file.stat().st_mtime + 60,) * 2)
+    assert not capfd.readouterr().err
     assert (collected_or_archived(project.workspace, project.name).runs["state"] == "finished").all()
+    assert f"fedshift collect {project.name}" in capfd.readouterr().err
 
 
 def test_gathered_results_stay_where_no_run_is(project: Project) -> None:

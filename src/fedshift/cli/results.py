@@ -47,9 +47,13 @@ def collected_or_archived(workspace: Workspace, name: str) -> Collected:
     if known is not None and _is_current(workspace, name) and not _has_more(workspace, known):
         return known
     try:
-        return collect(workspace, name, known=known)
+        collected = collect(workspace, name, known=known)
     except NothingFinished as error:
         raise NothingFinished(name, failed=error.failed, hints=[*_hints(workspace, name)]) from None
+    if collected is known:
+        stay = "results collected earlier are shown, as runs of theirs are no longer here"
+        click.echo(f"{name}: {stay}. To show the present runs: fedshift collect {name}", err=True)
+    return collected
 
 
 def _hints(workspace: Workspace, name: str) -> Iterator[str]:
