@@ -91,7 +91,10 @@ def environment(device: torch.device, threads: int, commit: str, graphs: bool = 
 
 
 def _cpu_model() -> str:
-    """Maker, family, model of the processor ("GenuineIntel 6 207"); empty on macOS, which has only `cpu`."""
+    """Maker, family and model of the processor ("GenuineIntel 6 207"); libraries order their sums by it.
+
+    Empty on macOS, which has only `cpu`.
+    """
     if not CPUINFO.is_file():
         return ""
     first = CPUINFO.read_text(encoding="utf-8").partition("\n\n")[0]  # core
