@@ -18,11 +18,11 @@ from typing import Any
 
 import pandas as pd
 
-from fedshift.analysis.clients import last_recorded, leading, left_out
+from fedshift.analysis.clients import last_recorded, leading
 from fedshift.analysis.collected import ARCHIVE, BESIDE, NUMBERS, SELECT, Collected
 from fedshift.analysis.evaluated import measured
 from fedshift.analysis.published import AVERAGE, flat, printed_cell, without_seed
-from fedshift.analysis.quantities import PLACE, choose, curves
+from fedshift.analysis.quantities import PLACE, choose, curves, left_out
 from fedshift.analysis.verdicts import judge
 from fedshift.common.errors import unknown
 from fedshift.common.registry import get

@@ -14,16 +14,7 @@ import pandas as pd
 
 from fedshift.analysis.collected import Collected, diagnostics
 from fedshift.analysis.metrics.base import Array, Metric
-from fedshift.analysis.quantities import (
-    CLIENTS,
-    PLACE,
-    ROUND,
-    curves,
-    own,
-    reported_sets,
-    reported_values,
-    selected,
-)
+from fedshift.analysis.quantities import PLACE, ROUND, own, reported_sets, reported_values, selected
 from fedshift.common.registry import get
 from fedshift.experiments.column import recorded_of
 from fedshift.experiments.protocols import Rule
@@ -48,21 +39,6 @@ def by_client(collected: Collected, metric: str, rule: Rule | None = None) -> pd
     frame["value"] *= 100 if kind.percent else 1
     columns = [*collected.keys, "round", "client", "value"]
     return frame[columns].merge(domains(collected), on=[*collected.keys, "client"])
-
-
-def left_out(collected: Collected, metric: str, rule: Rule | None = None) -> pd.Series[str]:
-    """For each planned run, "2 of 3" where a metric has values on 2 of its 3 clients only; indexed as `runs`.
-
-    "" otherwise, also where the run is not finished or has no statistics for the metric.
-    """
-    if (metric, CLIENTS) not in collected.aggregated:
-        curves(collected, [f"{metric}.id"])
-    rounds = selected(collected, rule)[ROUND]
-    counts = rounds.join(collected.aggregated[metric, CLIENTS], on=ROUND).set_index(PLACE)[CLIENTS]
-    total = collected.runs["clients"].str.len()
-    few = counts[counts < total[counts.index]]
-    texts = few.astype(int).astype(str) + " of " + total[few.index].astype(int).astype(str)
-    return texts.reindex(collected.runs.index, fill_value="")
 
 
 def domains(collected: Collected) -> pd.DataFrame:

@@ -231,6 +231,21 @@ SET = ["round", "stage", "model", "client", "split"]
 WHERE = ("id", "ood", "held_out")
 
 
+def left_out(collected: Collected, metric: str, rule: Rule | None = None) -> pd.Series[str]:
+    """For each planned run, "2 of 3" where a metric has values on 2 of its 3 clients only; indexed as `runs`.
+
+    "" otherwise, also where the run is not finished or has no statistics for the metric.
+    """
+    if (metric, CLIENTS) not in collected.aggregated:
+        curves(collected, [f"{metric}.id"])
+    rounds = selected(collected, rule)[ROUND]
+    counts = rounds.join(collected.aggregated[metric, CLIENTS], on=ROUND).set_index(PLACE)[CLIENTS]
+    total = collected.runs["clients"].str.len()
+    few = counts[counts < total[counts.index]]
+    texts = few.astype(int).astype(str) + " of " + total[few.index].astype(int).astype(str)
+    return texts.reindex(collected.runs.index, fill_value="")
+
+
 def by_round(
     records: pa.Table, partition: Mapping[str, Any], metric: str = DEFAULT, statistics: pa.Table | None = None
 ) -> pd.DataFrame:

@@ -11,10 +11,9 @@ from typing import Any, Literal, get_args
 
 import pandas as pd
 
-from fedshift.analysis.clients import left_out
 from fedshift.analysis.collect import collect
 from fedshift.analysis.collected import timed_records
-from fedshift.analysis.quantities import PLACE, by_round, selected
+from fedshift.analysis.quantities import PLACE, by_round, left_out, selected
 from fedshift.api._arguments import Root, plain, release, say, settings_of
 from fedshift.api._arguments import workspace as workspace_of
 from fedshift.common.errors import FedshiftError, check_known
