@@ -35,7 +35,10 @@ def edit_code(scene: Scene) -> None:
     """Somebody edits a method while it is trained, and takes it back once a job has met the edit."""
     victim = scene.victim()
     method, began = victim.path.relative_to(scene.checkout.root).parts[3], time.time()
-    path = scene.checkout.root / "src" / "fedshift" / "methods" / f"{method}.py"
+    methods = scene.checkout.root / "src" / "fedshift" / "methods"
+    path = next(
+        path for path in (methods / f"{method}.py", methods / method / "__init__.py") if path.is_file()
+    )
     before = path.read_text()
     write_text(path, f"{before}\nCHANGED = 1\n")
     try:
