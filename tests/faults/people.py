@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import time
 
@@ -32,7 +33,7 @@ def skew_clock(scene: Scene) -> None:
 
 
 def edit_code(scene: Scene) -> None:
-    """Somebody edits a method while it is trained, and takes it back once a job has met the edit."""
+    """Somebody raises the version of a method while it is trained, and takes it back once a job has met it."""
     victim = scene.victim()
     method, began = victim.path.relative_to(scene.checkout.root).parts[3], time.time()
     methods = scene.checkout.root / "src" / "fedshift" / "methods"
@@ -40,7 +41,10 @@ def edit_code(scene: Scene) -> None:
         path for path in (methods / f"{method}.py", methods / method / "__init__.py") if path.is_file()
     )
     before = path.read_text()
-    write_text(path, f"{before}\nCHANGED = 1\n")
+    earlier = re.sub(r"^    version = .*\n", "", before, flags=re.MULTILINE)
+    edited = earlier.replace(f'    name = "{method}"\n', f'    name = "{method}"\n    version = 99\n')
+    assert edited != before
+    write_text(path, edited)
     try:
         stop_pack(victim)
         scene.until(lambda: logged(scene, CHANGED, began) or scene.ended, 120)

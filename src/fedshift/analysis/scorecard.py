@@ -289,7 +289,7 @@ def markdown(card: Scorecard) -> str:
         ]
         parts += ["\n".join(made)]
     if card.findings:
-        parts += ["## What the runs say"]
+        parts += ["## What the runs show"]
         named = [(f"[{one.of}]({one.link})" if one.link else one.of, one) for one in card.findings]
         parts += ["\n".join(f"- {of}, **{one.word}**, {one.what}: {one.text}" for of, one in named)]
     for title, lines, words in card.sections:
