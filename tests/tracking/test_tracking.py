@@ -132,7 +132,7 @@ def test_a_store_in_trouble_is_told_within_seconds_and_nothing_is_lost(
 def test_a_failed_run_is_failed_with_its_reason_until_a_retry_finishes_it(
     trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Besides: an empty double that a server made after it had hung is deleted, and publishing twice changes nothing."""
+    """Besides: an empty double that a server made after it had hung is deleted, publishing twice changes nothing, and a method that is edited in between makes no second run."""
     from mlflow import MlflowClient
 
     project, runs = trained.copy(tmp_path), [run for run in trained.runs if run.method == "fedprox"]
@@ -146,7 +146,8 @@ def test_a_failed_run_is_failed_with_its_reason_until_a_retry_finishes_it(
     page = client.get_experiment_by_name("digits/ablation").experiment_id
     client.create_run(page, tags={"digest": runs[0].digest, "code": runs[0].code})
     (place / "failure.json").unlink()
-    (place / "later.json").rename(place / "summary.json")
+    edited = {**json.loads((place / "later.json").read_text()), "method_code": "ed17ed00"}
+    (place / "summary.json").write_text(json.dumps(edited))
     assert "3 finished" in done(fedshift(project, "track", "ablation"))
     assert names(database) == sorted((run.digest, "FINISHED", "") for run in runs)
     there = complete(database, project, runs)

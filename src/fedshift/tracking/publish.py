@@ -131,7 +131,10 @@ class Follower:
             found[run.data.tags.get("digest", ""), run.data.tags.get("code", "")].append(run)
         self.sent = {}
         for followed in self.runs:
-            there = found[followed.run.digest, self._code(followed)]
+            digest = followed.run.digest
+            there = found[digest, self._code(followed)] or [  # begun before the method's file was edited
+                run for run in found[digest, followed.run.code] if run.info.status != "FINISHED"
+            ]
             there.sort(key=lambda run: (-len(run.data.metrics), run.info.run_id))
             for double in there[1:]:
                 if not double.data.metrics or double.info.experiment_id == there[0].info.experiment_id:
@@ -140,7 +143,7 @@ class Follower:
                 info, data = there[0].info, there[0].data
                 rounds, failed = int(data.tags.get("rounds", -1)), "failure" in data.tags
                 sent = Sent(info.run_id, info.status, rounds, {*data.params}, failed)
-                self.sent[followed.run.digest] = sent
+                self.sent[digest] = sent
 
     def _publish(self, client: MlflowClient, followed: Followed) -> int:
         """Send new records of a run, which is created if missing; returns the number of added rounds."""
@@ -192,7 +195,7 @@ class Follower:
             end = round(1000 * pc.max(records["time"]).as_py())
             if whole:
                 new_points += final_points(outcome, records)
-                tags = _made_by(outcome)
+                tags = {**_made_by(outcome), "code": self._code(followed)}
         if status == "FAILED":
             tags = {"failure": f"{outcome['kind']}: {outcome['text']}"[:1000]}
         elif sent.failed:
