@@ -73,7 +73,9 @@ def test_key_covers_what_decides_the_runs_and_not_what_is_finished(workspace: Wo
     assert planfile.location(workspace, Request(("one",), pack=3)) != first
     (workspace.root / "reference" / "presets").mkdir()
     (workspace.root / "reference" / "presets" / "fedavg.yaml").write_text("digits: {}\n")
-    assert planfile.location(workspace, request) != first
+    assert (second := planfile.location(workspace, request)) != first
+    (workspace.root / "reference" / "presets" / "moon.yaml").write_text("digits: [\n")  # half-written
+    assert planfile.location(workspace, request) not in (first, second)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])

@@ -187,7 +187,10 @@ def inputs_key(workspace: Workspace, request: Request) -> str:
     costs = [workspace.root / COSTS, workspace.root / FACTORS]
     claims = workspace.reference / "claims.csv"  # which experiments are compared with which
     files = [*experiments, *sorted(workspace.reference.rglob("*.yaml"))]
-    words = {word for path in files if path.is_file() for word in _words(read(path))}
+    words = set[str]()
+    for path in filter(Path.is_file, files):
+        with contextlib.suppress(FedshiftError):  # not YAML, which planning reports if it needs the file
+            words.update(_words(read(path)))
     groups = (workspace.root / word for word in sorted(words) if len(word.encode()) < 256)  # others are prose
     files += [claims, *costs, *groups]
     return sha256(canonical_json([asdict(request), _hashes(workspace.root, files)]))
