@@ -191,6 +191,17 @@ def test_a_killed_prepare_goes_on_where_it_was(
     assert load_prepared(folder).facts == facts
 
 
+def test_what_was_begun_and_then_cut_short_starts_anew(
+    workspace: Workspace, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupted(workspace)
+    (begun,) = workspace.prepared("folder").rglob("images.npy")
+    os.truncate(begun, begun.stat().st_size // 2)
+    decoded = counted(monkeypatch)
+    content = load_prepared(prepare(workspace, "folder", "mine", PX, jobs=1))
+    assert decoded == list(content.index["path"]) and content.pixels.any(axis=(1, 2, 3)).all()
+
+
 def test_what_was_begun_with_other_images_starts_anew(
     workspace: Workspace, tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -207,13 +207,14 @@ def _write(part: Path, dataset: Dataset, raw: Path, facts: dict[str, Any], jobs:
 def _decode(part: Path, work: str, decoder: Decoder, paths: list[str], jobs: int | None) -> list[str]:
     """Decode the images that are not yet in the unfinished folder; returns a line for each unreadable one.
 
-    progress.json contains the number of images of `work` on disk. If it is of other work, decoding starts
-    from scratch.
+    progress.json contains the number of images of `work` on disk. If it is of other work, or their file is
+    shorter than all images, decoding starts from scratch.
     """
     images, progress, px = decoder.file, part / "progress.json", decoder.px
     broken, saved = list[str](), time.monotonic()
     noted = read_whole(progress) or {}
-    done: int = noted["done"] if noted.get("work") == work else 0
+    whole = images.is_file() and images.stat().st_size > len(paths) * px * px * 3
+    done: int = noted["done"] if whole and noted.get("work") == work else 0
     tasks = [(first, paths[first : first + CHUNK]) for first in range(done, len(paths), CHUNK)]
     title = f"prepare {decoder.dataset.name}"
     needed, free = (len(paths) - done) * px * px * 3, shutil.disk_usage(part).free
