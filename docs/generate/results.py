@@ -75,7 +75,7 @@ def keep(experiment: str) -> None:
     """Copy the tables and figures of an experiment from results/ to docs/results/<experiment>, with where they come from."""
     tables, drawn = (ROOT / "results" / kind / experiment for kind in ("tables", "figures"))
     listed = [drawn / f"{name}.png" for name in figures(load(WORKSPACE, experiment))]
-    folder = KEPT / experiment
+    folder = KEPT / f"{experiment}.new"  # takes the place of the earlier one when it is complete
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for path in [*tables.glob("table.md"), *tables.glob("*.csv"), *filter(Path.exists, listed)]:
@@ -96,6 +96,8 @@ def keep(experiment: str) -> None:
         "files": {path.name: sha256(path.read_bytes()) for path in sorted(folder.iterdir())},
     }
     (folder / "source.json").write_text(json.dumps(source, indent=1) + "\n")
+    shutil.rmtree(KEPT / experiment, ignore_errors=True)
+    folder.rename(KEPT / experiment)
 
 
 def _command(experiment: str, runs: list[dict[str, Any]]) -> str:
