@@ -55,7 +55,7 @@ def kept() -> scorecard.Scorecard:
 def papers() -> str:
     """A line for each paper: runs, numbers and comparisons with a verdict."""
     card = kept()
-    sides = (card.by_paper(card.numbers), card.by_paper(card.claims))
+    sides = (card.by_paper(scorecard.NUMBERS), card.by_paper(scorecard.CLAIMS))
     rows = []
     for paper in dict.fromkeys(one.paper for one in every_claim()):
         runs, archived = _runs(paper)
@@ -78,7 +78,7 @@ def _runs(paper: str) -> tuple[int, int]:
 def _words(counts: Counter[str], words: Sequence[str]) -> str:
     """`30 of 406: 1 different, 29 too few seeds`."""
     judged = sum(counts[word] for word in words)
-    which = ", ".join(f"{counts[word]} {word}" for word in words if counts[word])
+    which = scorecard.in_words(counts, words)
     return f"{judged:,} of {counts.total():,}" + f": {which}" * bool(judged)
 
 

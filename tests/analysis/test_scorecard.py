@@ -9,8 +9,10 @@ import pytest
 
 from fedshift.analysis.coverage import Number
 from fedshift.analysis.scorecard import (
+    CLAIMS,
     FILES,
     NO_RUN,
+    NUMBERS,
     Line,
     Scorecard,
     markdown,
@@ -75,11 +77,11 @@ def of(lines: list[Line], item: str) -> Line:
 
 def test_claims_are_judged_on_the_papers_experiment(card: Scorecard) -> None:
     """Nine seeds of another experiment weigh less than three of the paper's."""
-    line = of(card.numbers, "FDSE 1")
+    line = of(card.lines[NUMBERS], "FDSE 1")
     assert line.counts == {"consistent": 1, "different": 1, "too few seeds": 1, NO_RUN: 75}
     assert line.experiments == {"fdse/table1": {"table": LINK}}
-    assert of(card.claims, "FDSE 1").counts["as published"] == 1
-    assert card.claims[-1].counts == {"as published": 1, "against": 0, "open": 1, NO_RUN: 436}
+    assert of(card.lines[CLAIMS], "FDSE 1").counts["as published"] == 1
+    assert card.lines[CLAIMS][-1].counts == {"as published": 1, "against": 0, "open": 1, NO_RUN: 436}
     assert card.outdated == {"hfedf/table2": ["HF-C01.2"]}
 
 

@@ -128,7 +128,7 @@ def test_what_is_missing_has_no_mark(project: Project) -> None:
     collected.runs.loc[collected.runs["target"] == "a", "source"] = ARCHIVE
     cells = project.shown(collected, columns=["target"], metrics=["ood"])
     ((_, (grid,)),) = blocks([("t", cells)])
-    assert [entry.ours for entry in grid.rows[0][1]] == ["30.0§", "missing", "missing"]
+    assert grid.rows[0][1]["ours"] == ["30.0§", "missing", "missing"]
 
 
 # ---- clients without a test image: left out of means and counted, never their validation accuracy

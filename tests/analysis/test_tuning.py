@@ -1,5 +1,6 @@
 """What a search chooses: by validation, never by test, the same whatever order its runs come in."""
 
+import json
 import math
 from typing import Any
 
@@ -11,12 +12,12 @@ import pytest
 
 from fedshift.analysis import tuning
 from fedshift.analysis.collected import Collected
-from fedshift.analysis.tuning import Tried, best, tried
+from fedshift.analysis.tuning import best, tried
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
 from fedshift.experiments.schema import Experiment
-from fedshift.experiments.tuning import Choice, Trial, read_choice, trials
+from fedshift.experiments.tuning import Choice, Chosen, read_choice, trials
 from fedshift.storage.rundir import RunDirectory
 
 from .conftest import Project, accuracy
@@ -105,34 +106,42 @@ def test_the_round_is_the_protocols(project: Project) -> None:
     assert found.rule == "best_first" and found.chosen[0].validation == pytest.approx(10.0)
 
 
-def point(rate: float, *scores: float, row: str = "fedavg", **where: Any) -> Tried:
-    return Tried(Trial(row, {"local.lr": rate}), where, list(scores), [])
+Point = dict[str, Any]
+
+
+def point(rate: float, *scores: float, row: str = "fedavg", **where: Any) -> Point:
+    """A row of what `tried` returns."""
+    settings = {"row": row, "values": {"local.lr": rate}, "where": json.dumps(where)}
+    return {**settings, "scores": list(scores), "runs": []}
+
+
+def chosen_of(*points: Point) -> list[Chosen]:
+    return best(pd.DataFrame([*points]), "last").chosen
 
 
 def test_of_equal_points_the_first_is_taken() -> None:
     tied = [point(0.1, 50.0), point(0.2, 60.0), point(0.3, 60.0)]
-    assert best(tied, "last").chosen[0].values == {"local.lr": 0.2}
+    assert chosen_of(*tied)[0].values == {"local.lr": 0.2}
     # Sums of the same scores in another order, which may differ in their last bit.
     tied = [point(0.1, 0.1, 0.2, 0.3), point(0.2, 0.3, 0.2, 0.1)]
-    assert best(tied, "last").chosen[0].values == {"local.lr": 0.1}
+    assert chosen_of(*tied)[0].values == {"local.lr": 0.1}
 
 
 def test_each_row_and_place_has_a_choice_of_its_own() -> None:
-    found = best(
-        [point(0.1, 50.0, d=1), point(0.2, 60.0, d=1), point(0.1, 60.0, d=2), point(0.2, 50.0, d=2),
-         point(0.1, 1.0, row="fedprox", d=1)],
-        "last",
+    found = chosen_of(
+        point(0.1, 50.0, d=1), point(0.2, 60.0, d=1), point(0.1, 60.0, d=2), point(0.2, 50.0, d=2),
+        point(0.1, 1.0, row="fedprox", d=1),
     )  # fmt: skip
-    assert [(one.row, one.where, one.values["local.lr"]) for one in found.chosen] == [
+    assert [(one.row, one.where, one.values["local.lr"]) for one in found] == [
         ("fedavg", {"d": 1}, 0.2), ("fedavg", {"d": 2}, 0.1), ("fedprox", {"d": 1}, 0.1),
     ]  # fmt: skip
 
 
 def test_a_point_that_failed_is_never_taken() -> None:
-    (chosen,) = best([point(0.1, 99.0, math.nan), point(0.2, 10.0, 10.0)], "last").chosen
+    (chosen,) = chosen_of(point(0.1, 99.0, math.nan), point(0.2, 10.0, 10.0))
     assert (chosen.values, chosen.points, chosen.failed) == ({"local.lr": 0.2}, 2, 1)
     with pytest.raises(FedshiftError, match="all 2 points of 'fedavg'"):
-        best([point(0.1, math.nan), point(0.2, math.inf)], "last")
+        chosen_of(point(0.1, math.nan), point(0.2, math.inf))
 
 
 def test_failed_runs_are_left_out_and_missing_ones_are_waited_for(project: Project) -> None:

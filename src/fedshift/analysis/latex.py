@@ -33,8 +33,7 @@ from fedshift.common.files import write_text
 from fedshift.experiments.column import column
 from fedshift.storage.workspace import Workspace
 
-BELOW = ("published", "verdict")  # names of the lines below a method's own
-INDENT = "\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}"
+INDENT = "\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}"  # of the lines below a method's own
 EMPHASIS = {BEST: r"\textbf{%s}", SECOND: r"\underline{%s}"}
 TEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "%": r"\%", "&": r"\&", "#": r"\#", "_": r"\_",
@@ -61,15 +60,12 @@ def _text(collected: Collected, name: str, cells: pd.DataFrame, printed: bool) -
     counts = cells.loc[cells["seeds"] > 0, "seeds"].mode()
     usual = 0 if counts.empty else int(counts.iloc[0])  # number of seeds of most finished cells
 
-    def entry(cell: Mapping[Hashable, Any], form: Callable[[float], str]) -> tuple[str, ...]:
-        own = _own(cell, form, usual)
-        if not printed:
-            return (own,)
-        if cell["published_text"]:
-            return own, escaped(cell["published_text"]), escaped(cell["verdict"])
+    def entry(cell: Mapping[Hashable, Any], form: Callable[[float], str]) -> dict[str, str]:
         kind = "published" if pd.notna(cell["published"]) else "orientation"
         mark = REMARK if cell["remark"] and pd.notna(cell[kind]) else ""
-        return own, _number(cell[kind], cell[f"{kind}_std"], form) + escaped(mark), escaped(cell["verdict"])
+        number = _number(cell[kind], cell[f"{kind}_std"], form) + escaped(mark)
+        below = {"published": escaped(cell["published_text"]) or number, "verdict": escaped(cell["verdict"])}
+        return {"": _own(cell, form, usual)} | (below if printed else {})
 
     notes = []
     if not all(column(str(name)).declared for name in cells["metric"].unique()):
@@ -80,12 +76,9 @@ def _text(collected: Collected, name: str, cells: pd.DataFrame, printed: bool) -
         )
     notes += footnotes([cells])
     notes += archived_note(collected.runs[collected.runs["state"] == "finished"])
-    experiment, below = collected.experiment, BELOW if printed else ()
+    experiment, blocks = collected.experiment, laid_out(cells, entry)
     title = ". ".join(filter(None, [experiment.tables[name].title, experiment.title]))
-    blocks = laid_out(cells, entry, ("",) * (1 + len(below)))
-    return "\n".join(
-        _environment(title, block, below, notes if block is blocks[-1] else []) for block in blocks
-    )
+    return "\n".join(_environment(title, block, notes if block is blocks[-1] else []) for block in blocks)
 
 
 def escaped(text: str) -> str:
@@ -113,13 +106,13 @@ def _number(mean: float, deviation: float, text: Callable[[float], str]) -> str:
     return rf"\num{{{text(mean)}}}" if pd.isna(deviation) else rf"\num{{{text(mean)} +- {text(deviation)}}}"
 
 
-def _environment(title: str, block: Grid[tuple[str, ...]], below: Sequence[str], notes: Sequence[str]) -> str:
+def _environment(title: str, block: Grid, notes: Sequence[str]) -> str:
     """The table of one block, with notes below it."""
     rows = []
-    for method, entries in block.rows:
-        lines = [(name, [entry[k] for entry in entries]) for k, name in enumerate((method, *below))]
-        kept = [lines[0], *((INDENT + name, texts) for name, texts in lines[1:] if any(texts))]
-        rows.append("\n".join(" & ".join([escaped(name), *texts]) + r" \\" for name, texts in kept))
+    for method, lines in block.rows:
+        shown = {INDENT + line if line else method: texts for line, texts in lines.items() if any(texts)}
+        rows.append("\n".join(" & ".join([escaped(name), *of]) + r" \\" for name, of in shown.items()))
+    apart = "\n\\addlinespace\n" if "verdict" in block.rows[0][1] else "\n"
     parts = [
         r"\begin{table}",
         r"\centering",
@@ -129,7 +122,7 @@ def _environment(title: str, block: Grid[tuple[str, ...]], below: Sequence[str],
         r"\toprule",
         *_headings(block.columns),
         r"\midrule",
-        ("\n\\addlinespace\n" if below else "\n").join(rows),
+        apart.join(rows),
         r"\bottomrule",
         r"\end{tabular}}",
         *(rf"\par\smallskip{{\footnotesize {escaped(note)}\par}}" for note in notes),

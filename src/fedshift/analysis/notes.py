@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -62,11 +63,42 @@ def notes(collected: Collected) -> list[str]:
 
     First how the numbers were read and the runs were made, then the experiment's own notes.
     """
+    unfinished, untrained, changed = urgent(collected)
     finished = collected.runs[collected.runs["state"] == "finished"]
-    lines = [*_of_tables(collected, finished)]
+    lines = [*_of_tables(collected, finished), unfinished, untrained]
     if len(finished):
-        lines += _of_runs(collected, finished)
-    return [*lines, *collected.protocol.notes, *collected.experiment.notes]
+        lines += [*_of_runs(collected, finished), changed]
+    return [*filter(None, lines), *collected.protocol.notes, *collected.experiment.notes]
+
+
+def urgent(collected: Collected) -> tuple[str, str, str]:
+    """The notes that are always shown in a terminal, next to those of marks; "" where one does not apply.
+
+    How many runs are not finished, report the network before its first round, and were trained by another
+    version of their method's or model's file.
+    """
+    unfinished = untrained = changed = ""
+    if missing := collected.missing:
+        unfinished = (
+            f"{len(missing)} of {len(collected.runs)} runs are not finished: seeds that lack one are left "
+            "out; k/n marks a cell with k of its n seeds."
+        )
+    with contextlib.suppress(FedshiftError):  # nothing to choose a round by
+        rounds = selected(collected)["round"] if collected.experiment.train else pd.Series([])
+        if first := int((rounds == 0).sum()):
+            untrained = (
+                f"{first} of {len(rounds)} runs report round 0, the untrained network: validation was never "
+                "better later. Train more rounds, or at another learning rate."
+            )
+    runs = collected.runs[(collected.runs["state"] == "finished") & collected.runs["adaptation"].isna()]
+    others = runs.loc[(runs["code"] != "") & (runs["code"] != runs["installed"]), "method"]
+    if len(others):
+        counts = ", ".join(f"{method} ({n})" for method, n in others.value_counts(sort=False).items())
+        changed = (
+            f"The file of the method or model has changed since {len(others)} of {len(runs)} runs were "
+            f"trained: {counts}. To train them again: fedshift plan --retrain-changed."
+        )
+    return unfinished, untrained, changed
 
 
 def _of_tables(collected: Collected, finished: pd.DataFrame) -> Iterator[str]:
@@ -103,8 +135,6 @@ def _of_tables(collected: Collected, finished: pd.DataFrame) -> Iterator[str]:
         yield f"id, ALL, AVG: of the clients' validation images, as the partition has no test part{rows}."
     rules = dict.fromkeys(rule for table in tables for rule in table.select)
     yield from (f"select = {rule}: {RULES[rule]}." for rule in rules)
-    yield from unfinished_note(collected)
-    yield from untrained_note(collected)
 
 
 def _of_runs(collected: Collected, finished: pd.DataFrame) -> Iterator[str]:
@@ -150,7 +180,6 @@ def _of_runs(collected: Collected, finished: pd.DataFrame) -> Iterator[str]:
                 f"{_by_method(alike, alike['images'].str[:8])}."
             )
     yield from archived_note(runs)
-    yield from changed_note(runs)
 
 
 def _first(words: list[str], separator: str = ", ") -> str:
@@ -174,45 +203,3 @@ def archived_note(runs: pd.DataFrame) -> Iterator[str]:
         machines = "; ".join(f"{name} ({count})" for name, count in Counter(archived["hardware"]).items())
         text = f"{len(archived)} of {len(runs)} runs, by {machines}"
         yield f"{MARK} From the archive (results-archive/), not trained here: {text}."
-
-
-def unfinished_note(collected: Collected) -> Iterator[str]:
-    """How many runs are not finished."""
-    if missing := collected.missing:
-        yield (
-            f"{len(missing)} of {len(collected.runs)} runs are not finished: seeds that lack one are left "
-            "out; k/n marks a cell with k of its n seeds."
-        )
-
-
-def untrained_note(collected: Collected) -> Iterator[str]:
-    """How many runs report the network before its first round."""
-    if not collected.experiment.train:
-        return
-    try:
-        chosen = selected(collected)
-    except FedshiftError:  # nothing to choose a round by
-        return
-    if untrained := int((chosen["round"] == 0).sum()):
-        yield (
-            f"{untrained} of {len(chosen)} runs report round 0, the untrained network: validation was never "
-            "better later. Train more rounds, or at another learning rate."
-        )
-
-
-def changed_note(runs: pd.DataFrame) -> Iterator[str]:
-    """The finished runs that were trained by another version of their method's or model's file."""
-    changed = runs[(runs["code"] != "") & (runs["code"] != runs["installed"])]
-    if len(changed):
-        counted = changed["method"].value_counts(sort=False).items()
-        counts = ", ".join(f"{method} ({n})" for method, n in counted)
-        yield (
-            f"The file of the method or model has changed since {len(changed)} of {len(runs)} runs were "
-            f"trained: {counts}. To train them again: fedshift plan --retrain-changed."
-        )
-
-
-def urgent(collected: Collected) -> list[str]:
-    """The notes that are always shown in a terminal, next to those of marks."""
-    runs = collected.runs[(collected.runs["state"] == "finished") & collected.runs["adaptation"].isna()]
-    return [*unfinished_note(collected), *untrained_note(collected), *changed_note(runs)]

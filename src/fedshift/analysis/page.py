@@ -8,8 +8,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, NamedTuple
 
 import jinja2
 import pandas as pd
@@ -101,45 +100,26 @@ def footnotes(tables: Sequence[pd.DataFrame]) -> list[str]:
     return lines
 
 
-T = TypeVar("T")
 MISSING = "missing"
 PLAIN = ("target", "data.dataset")  # axes whose values need no word before them
+BELOW = {"paper": "paper", "difference": "paper", "verdict": "verdict", "orientation": "orientation"}
+# lines below a method's own -> each is there where this one has a text
 
 
-@dataclass(frozen=True)
-class Entry:
-    """The texts of one cell; "" where there is none.
-
-    `ours`: our value.
-    `paper`: the published value.
-    `difference`: ours minus the published value, with its interval.
-    `verdict`: on the difference.
-    `orientation`: the published value of another experiment.
-    `best`: whether ours is the best of its column.
-    """
-
-    ours: str
-    paper: str = ""
-    difference: str = ""
-    verdict: str = ""
-    orientation: str = ""
-    best: bool = False
-
-
-@dataclass(frozen=True)
-class Grid(Generic[T]):
+class Grid(NamedTuple):
     """A block of a table.
 
     `columns`: one tuple of headings per column.
-    `rows`: a method's entries in the order of `columns`.
+    `rows`: a method, and its lines: name -> a text per column, "" where there is none.
     """
 
     caption: str
     columns: list[tuple[str, ...]]
-    rows: list[tuple[str, list[T]]]
+    rows: list[tuple[str, dict[str, list[str]]]]
 
 
-Block = tuple[str, list[Grid[Entry]]]  # a table under its title
+Block = tuple[str, list[Grid]]  # a table under its title
+Entry = Callable[[Mapping[Hashable, Any], Callable[[float], str]], dict[str, str]]
 BEST, SECOND = 1, 2
 
 
@@ -150,7 +130,6 @@ def ranks(cells: pd.DataFrame) -> pd.Series[int]:
     agree to nine digits share a rank. A column with fewer than two such means has no ranks. Nor have columns
     of costs, of settings, or relative to another row, as a gain belongs to that row.
     """
-    axes = list(cells.columns[1 : list(cells.columns).index("mean")])
     whole = (cells["seeds"] > 0) & (cells["seeds"] == cells["planned"]) & (cells["fewer"] == "")
     signs = {}  # 1 if higher is better, -1 if lower is; 0 if neither
     for name in cells["metric"].astype(str).unique():
@@ -159,43 +138,45 @@ def ranks(cells: pd.DataFrame) -> pd.Series[int]:
         signs[name] = (-1 if lower_is_better(of.name) else 1) if ranked else 0
     sign = cells["metric"].astype(str).map(signs)
     values = (sign * cells["mean"]).round(9)[whole & (sign != 0)]
-    groups = values.groupby([cells.loc[values.index, axis].astype(str) for axis in axes])
+    groups = values.groupby([cells.loc[values.index, axis].astype(str) for axis in _axes(cells)])
     order = groups.rank(method="dense", ascending=False).where(groups.transform("size") > 1)
     return order.where(order <= SECOND).reindex(cells.index).fillna(0).astype(int)
 
 
+def _axes(cells: pd.DataFrame) -> list[str]:
+    """The axes that are columns of a table, with `metric`."""
+    return list(cells.columns[1 : list(cells.columns).index("mean")])
+
+
 def blocks(tables: Iterable[tuple[str, pd.DataFrame]]) -> list[Block]:
-    """Titles and cells, laid out for pages."""
-    return [(title, laid_out(cells, _entry, Entry(""))) for title, cells in tables]
+    """Titles and cells, laid out for pages: lines `ours`, those of BELOW, and `best`, where ours is best."""
+    return [(title, laid_out(cells, _entry)) for title, cells in tables]
 
 
-def laid_out(
-    cells: pd.DataFrame, entry: Callable[[Mapping[Hashable, Any], Callable[[float], str]], T], nothing: T
-) -> list[Grid[T]]:
+def laid_out(cells: pd.DataFrame, entry: Entry) -> list[Grid]:
     """One grid per value of the first axis if there are several column axes, otherwise a single grid.
 
-    `entry`: makes the content of a place from the cell, with its `rank` (`ranks`), and the format of its
-        numbers. Percentages have two decimals if the paper has two.
-    `nothing`: the content of a place without a cell.
+    `entry`: makes the texts of a place, one for each line, from the cell, with its `rank` (`ranks`), and the
+        format of its numbers. Percentages have two decimals if the paper has two.
     """
-    axes = list(cells.columns[1 : list(cells.columns).index("mean")])
-    cells = cells.assign(rank=ranks(cells))
+    axes = _axes(cells)
     percent = cells.loc[cells["metric"].astype(str).map(in_percent), ["published", "orientation"]]
     digits = 2 if (percent.mul(10).round(6) % 1 > 0).any(axis=None) else 1
+    cells = cells.assign(rank=ranks(cells)).sort_values("method", kind="stable")
     parts = [("", cells)]
     if len(axes) >= 3:
         groups = cells.groupby(axes[0], observed=True)
         parts, axes = [(_heading(axes[0], value), part) for value, part in groups], axes[1:]
-    laid = []
+    grids = []
     for caption, part in parts:
         columns = list(part[axes].drop_duplicates().sort_values(axes).itertuples(index=False, name=None))
-        entries: dict[object, dict[tuple[Any, ...], T]] = {}
-        for row in part.sort_values("method", kind="stable").to_dict("records"):
-            place = tuple(row[axis] for axis in axes)
-            entries.setdefault(row["method"], {})[place] = entry(row, form(row["metric"], digits))
-        rows = [(str(method), [own.get(at, nothing) for at in columns]) for method, own in entries.items()]
-        laid.append(Grid(caption, [tuple(map(_heading, axes, at)) for at in columns], rows))
-    return laid
+        rows: dict[str, dict[str, list[str]]] = {}
+        for cell in part.to_dict("records"):
+            lines, place = rows.setdefault(str(cell["method"]), {}), tuple(cell[axis] for axis in axes)
+            for line, text in entry(cell, form(cell["metric"], digits)).items():
+                lines.setdefault(line, [""] * len(columns))[columns.index(place)] = text
+        grids.append(Grid(caption, [tuple(map(_heading, axes, at)) for at in columns], [*rows.items()]))
+    return grids
 
 
 def _heading(axis: str, value: object) -> str:
@@ -205,24 +186,24 @@ def _heading(axis: str, value: object) -> str:
     return str(value) if axis in PLAIN else f"{axis} = {value}"
 
 
-def _entry(cell: Mapping[Hashable, Any], text: Callable[[float], str]) -> Entry:
+def _entry(cell: Mapping[Hashable, Any], text: Callable[[float], str]) -> dict[str, str]:
     """A cell in words: ours, the paper's, their difference, and values for orientation only."""
     ours = _spread(cell["mean"], cell["std"], text) or MISSING
+    texts = dict.fromkeys(("ours", *BELOW, "best"), "") | {"verdict": cell["verdict"]}
     if cell["text"]:
-        return Entry(f"{cell['text']}: {ours}", cell["published_text"], verdict=cell["verdict"])
+        return texts | {"ours": f"{cell['text']}: {ours}", "paper": cell["published_text"]}
     if 0 < cell["seeds"] < cell["planned"]:
         ours += f" ({cell['seeds']:.0f}/{cell['planned']:.0f})"
     if ours != MISSING:
         ours += (FEWER if cell["fewer"] else "") + (MARK if cell["archived"] else "")
-    ours += CLIENTS if cell["clients"] else ""
-    difference = "" if pd.isna(cell["difference"]) else _signed(text(cell["difference"]))
+    if not pd.isna(cell["difference"]):
+        texts["difference"] = _signed(text(cell["difference"]))
     if not pd.isna(cell["low"]):
-        difference += f" [{_signed(text(cell['low']))}, {_signed(text(cell['high']))}]"
-    paper, orientation = (
-        _spread(cell[name], cell[f"{name}_std"], text, REMARK if cell["remark"] else "")
-        for name in ("published", "orientation")
-    )
-    return Entry(ours, paper, difference, cell["verdict"], orientation, cell["rank"] == BEST)
+        texts["difference"] += f" [{_signed(text(cell['low']))}, {_signed(text(cell['high']))}]"
+    for line, name in (("paper", "published"), ("orientation", "orientation")):
+        texts[line] = _spread(cell[name], cell[f"{name}_std"], text, REMARK if cell["remark"] else "")
+    best = "best" if cell["rank"] == BEST else ""
+    return texts | {"ours": ours + (CLIENTS if cell["clients"] else ""), "best": best}
 
 
 def _signed(text: str) -> str:
@@ -256,7 +237,7 @@ def template(name: str) -> jinja2.Template:
     """A template of `templates/`; inserted values are escaped."""
     loader = jinja2.PackageLoader("fedshift.analysis")
     environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.globals |= {"split": _split, "headings": headings, "number": number, "sections": SECTIONS}
+    environment.globals |= {"split": split, "headings": headings, "number": number, "sections": SECTIONS}
     return environment.get_template(name)
 
 
@@ -307,17 +288,15 @@ def terminal(tables: Sequence[Block], width: int) -> str:
     for title, grids in tables:
         heading = [title]  # of the first block with a result
         for block in grids:
-            rows, without = _split(block)
+            rows, without = split(block)
             shown |= {method for method, _ in rows}
             absent |= dict.fromkeys(method for method, _ in without)
-            full = [k for k in range(len(block.columns)) if any(_has(entries[k]) for _, entries in rows)]
-            if not full:
-                continue
-            parts += [*heading, block.caption] if block.caption else heading
-            heading = []
-            columns = [block.columns[k] for k in full]
-            rows = [(method, [entries[k] for k in full]) for method, entries in rows]
-            parts += ["\n".join(lines) for lines in _chunks(_table(Grid("", columns, rows)), width)]
+            own = (lines["ours"] for _, lines in rows)
+            full = [any(map(_has, texts)) for texts in zip(*own, strict=True)]
+            if any(full):
+                parts += [*heading, block.caption] if block.caption else heading
+                heading = []
+                parts += ["\n".join(part) for part in _chunks(_table(block._replace(rows=rows), full), width)]
     if left := [method for method in absent if method not in shown]:
         parts.append(f"No finished runs: {', '.join(left)}.")
     return "\n\n".join(parts)
@@ -335,17 +314,15 @@ def _chunks(lines: list[list[str]], width: int) -> Iterator[list[str]]:
         begin = end
 
 
-def _has(entry: Entry) -> bool:
-    """Whether a cell has a result of ours."""
-    return bool(entry.ours) and not entry.ours.startswith(MISSING)
+def _has(ours: str) -> bool:
+    """Whether the text of a cell has a result of ours."""
+    return bool(ours) and not ours.startswith(MISSING)
 
 
-def _split(block: Grid[Entry]) -> list[list[tuple[str, list[Entry]]]]:
+def split(block: Grid) -> list[list[tuple[str, dict[str, list[str]]]]]:
     """The rows with a number of ours, and those without."""
-    parts: list[list[tuple[str, list[Entry]]]] = [[], []]
-    for row in block.rows:
-        parts[not any(map(_has, row[1]))].append(row)
-    return parts
+    has = [any(map(_has, lines["ours"])) for _, lines in block.rows]
+    return [[row for row, own in zip(block.rows, has, strict=True) if own == of] for of in (True, False)]
 
 
 def headings(columns: list[tuple[str, ...]]) -> list[list[tuple[str, int]]]:
@@ -357,22 +334,18 @@ def headings(columns: list[tuple[str, ...]]) -> list[list[tuple[str, int]]]:
     return [*levels, [(column[-1], 1) for column in columns]]
 
 
-BELOW = {"paper": "paper", "difference": "paper", "verdict": "verdict", "orientation": "orientation"}
-# lines below a method's own -> each is there where one of the method's entries has this
-
-
-def _table(block: Grid[Entry]) -> list[list[str]]:
-    """A grid as lines of text: headings, then each method's values, published values and differences."""
-    lines = [["method", *(" ".join(column) for column in block.columns)]]
-    for method, entries in block.rows:
-        lines.append([method, *(entry.ours for entry in entries)])
-        for name, where in BELOW.items():
-            if any(getattr(entry, where) for entry in entries):
-                lines.append([f"· {name}", *(getattr(entry, name) for entry in entries)])
+def _table(block: Grid, full: Sequence[bool] | None = None) -> list[list[str]]:
+    """A grid as lines of text: headings, then each method's lines; only the columns that are `full`."""
+    wanted = full or [True] * len(block.columns)
+    lines = [["method", *itertools.compress(map(" ".join, block.columns), wanted)]]
+    for method, own in block.rows:
+        texts = {line: [*itertools.compress(of, wanted)] for line, of in own.items()}
+        lines.append([method, *texts["ours"]])
+        lines += [[f"· {line}", *texts[line]] for line, where in BELOW.items() if any(texts[where])]
     return lines
 
 
-def _lines(block: Grid[Entry]) -> str:
+def _lines(block: Grid) -> str:
     lines = _table(block)
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]

@@ -4,7 +4,7 @@ import base64
 import contextlib
 import json
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,17 +12,14 @@ from typing import Any
 
 import pandas as pd
 
-from fedshift.analysis import hypotheses
-from fedshift.analysis.cells import judged, sent
-from fedshift.analysis.claims.judge import Verdict, verdicts
+from fedshift.analysis.cells import sent
 from fedshift.analysis.collected import Collected, read
 from fedshift.analysis.figures.base import Axis, Plot, plots
 from fedshift.analysis.figures.draw import svg
-from fedshift.analysis.notes import notes
 from fedshift.analysis.page import template
 from fedshift.analysis.quantities import curves, selected
 from fedshift.analysis.ranking import ranking
-from fedshift.analysis.tables import shown
+from fedshift.analysis.tables import results
 from fedshift.analysis.verdicts import COUNTED, OUTCOMES, WORDS
 from fedshift.archive.machine import hardware
 from fedshift.common.errors import FedshiftError
@@ -97,27 +94,24 @@ def partitions(workspace: Workspace, collected: Collected, by_run: dict[str, Sum
     """
     pictures: dict[str, Path] = {}
     runs = collected.runs.sort_values("seed", kind="stable") if "seed" in collected.keys else collected.runs
-    for row in runs.to_dict("records"):
-        if (summary := by_run.get(row["digest"])) is None:
-            continue
+    for row in runs[runs["digest"].isin([*by_run])].to_dict("records"):
+        summary = by_run[row["digest"]]
         split = json.loads(row["spec"])["partition"]
         held_out = [f"held out: {summary['target']}"] if summary["target"] else []
         settings = [f"{key} = {value}" for key, value in dotted({**split["params"], **split["modify"]})]
         data = [summary["dataset"]] if "data.dataset" in collected.keys else []
         title = ", ".join([*data, split["scheme"], *settings, *held_out])
-        path = workspace.partition(RunSpec.model_validate_json(row["spec"]).partition_name)
-        picture = path.with_suffix(".png")
-        there = title not in pictures and path.is_file() and picture.is_file()
-        if there and summary["hashes"]["partition"] == noted(path)["hash"]:
-            pictures[title] = picture
+        if title not in pictures:
+            path = workspace.partition(RunSpec.model_validate_json(row["spec"]).partition_name)
+            there = path.is_file() and path.with_suffix(".png").is_file()
+            if there and summary["hashes"]["partition"] == noted(path)["hash"]:
+                pictures[title] = path.with_suffix(".png")
     return pictures
 
 
 def provenance(by_run: dict[str, Summary]) -> dict[str, list[tuple[str, int]]]:
     """Source of the numbers -> its values, each with the number of runs: code, images, versions, hardware."""
-    counts: dict[str, Counter[str]] = {
-        name: Counter() for name in ("commit", "images", "versions", "hardware")
-    }
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for run in by_run.values():
         environment = run["environment"]
         # The first digits of the commit that trained a run, `+` where files differed from it.
@@ -154,8 +148,8 @@ def write(workspace: Workspace, names: Sequence[str], name: str) -> Path:
     collected = [read(workspace, name) for name in present]
     title = collected[0].experiment.title if len(names) == 1 else f"{len(names)} experiments"
     path, card = workspace.report(name) / "index.html", workspace.scorecard
-    parts = [_part(workspace, results) for results in collected]
-    last = pd.concat([results.runs["finished"] for results in collected]).dropna().max()
+    parts = [_part(workspace, of) for of in collected]
+    last = pd.concat([of.runs["finished"] for of in collected]).dropna().max()
     html = template("report.html.j2").render(
         title=title,
         version=__version__,
@@ -190,20 +184,19 @@ def _curves(collected: Collected) -> pd.DataFrame:
 
 
 def _part(workspace: Workspace, collected: Collected) -> dict[str, Any]:
+    """What the page shows of an experiment."""
     experiment, known = collected.experiment, summaries(workspace, collected)
-    compared = verdicts(workspace, collected)
     runs = collected.runs if experiment.train else collected.runs[:0]
     states = runs["state"].value_counts().reindex(["finished", "failed", "missing"], fill_value=0)
     file = workspace.root / "experiments" / f"{experiment.name.removesuffix(TUNING)}.yaml"
-    tables = judged(workspace, collected) if known or not experiment.train else {}
-    part: dict[str, Any] = {
+    part = {
         "experiment": experiment,
         "anchor": experiment.name.replace("/", "-"),
         "counts": {"runs": len(runs), **states.to_dict()},
         "axes": [key for key in collected.keys if key != "method"],
         "unfinished": unfinished(collected).to_dict("records") if collected.missing else [],
         "file": f"{file.relative_to(workspace.root)}, sha256 {sha256_file(file)[:16]}",
-        **shown(workspace, experiment, tables, compared, notes(collected), hypotheses.judge(collected)),
+        **results(workspace, collected, with_tables=bool(known) or not experiment.train),
         **{name: [] for name in ("figures", "partitions", "costs")},
         "undrawn": {},
         "sentence": "No run is finished.",
@@ -211,7 +204,7 @@ def _part(workspace: Workspace, collected: Collected) -> dict[str, Any]:
     if not known and experiment.train:
         return part
     spent = costs(collected, known)
-    part["sentence"] = " ".join(_sentences(collected, part["counts"], tables, compared, spent))
+    part["sentence"] = " ".join(_sentences(collected, part, spent))
     if not known:
         return part
     possible, impossible = plots(workspace, collected)
@@ -228,28 +221,21 @@ def _part(workspace: Workspace, collected: Collected) -> dict[str, Any]:
     }
 
 
-def _sentences(
-    collected: Collected,
-    runs: Mapping[str, int],
-    tables: Mapping[str, pd.DataFrame],
-    compared: Sequence[Verdict],
-    spent: pd.DataFrame,
-) -> Iterator[str]:
+def _sentences(collected: Collected, part: Mapping[str, Any], spent: pd.DataFrame) -> Iterator[str]:
     """The results of an experiment in sentences, before its details."""
-    if runs["runs"]:
+    if (runs := part["counts"])["runs"]:
         yield f"{runs['finished']} of {runs['runs']} runs are finished."
     metric, where = ("ood", "On held-out domains") if spent["ood"].notna().any() else ("id", "On test images")
     best = spent.dropna(subset=metric).sort_values(metric, ascending=False, kind="stable").head(LEADING)
     if len(best) > 1:
         first, *others = (f"{row['method']} {row[metric]:.1f}" for row in best.to_dict("records"))
         yield f"{where}, over all of a method's runs: {first}%, then {', '.join(others)}."
-    cells = pd.concat([pd.DataFrame({"verdict": [], "rule": [], "uid": []}), *tables.values()])
-    cells = cells[cells["verdict"] != ""].drop_duplicates("uid")
-    counted = cells["rule"] == COUNTED
+    frames = pd.concat([pd.DataFrame({"verdict": [], "rule": [], "uid": []}), *part["cells"].values()])
+    cells = frames[frames["verdict"] != ""].drop_duplicates("uid")
     for what, words in (
-        ("published numbers", cells.loc[~counted, "verdict"]),
-        ("sizes and layers", cells.loc[counted, "verdict"]),
-        ("comparisons", [verdict.verdict for verdict in compared]),
+        ("published numbers", cells.loc[cells["rule"] != COUNTED, "verdict"]),
+        ("sizes and layers", cells.loc[cells["rule"] == COUNTED, "verdict"]),
+        ("comparisons", [verdict.verdict for verdict in part["compared"]]),
     ):
         counts = Counter(words)
         if listed := ", ".join(f"{counts[word]} {word}" for word in (*WORDS, *OUTCOMES) if counts[word]):

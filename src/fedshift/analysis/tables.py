@@ -1,6 +1,5 @@
 """The files of an experiment's tables: the cells of each, then verdicts, comparisons and notes."""
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,66 +8,60 @@ import pandas as pd
 from fedshift.analysis import hypotheses
 from fedshift.analysis.cells import cells, judged
 from fedshift.analysis.claims import words
-from fedshift.analysis.claims.judge import Verdict, verdicts
+from fedshift.analysis.claims.judge import verdicts
 from fedshift.analysis.collected import TABLE, Collected
 from fedshift.analysis.notes import notes
 from fedshift.analysis.page import blocks, csv, footnotes, markdown
 from fedshift.analysis.verdicts import summaries
 from fedshift.common.files import write_text
-from fedshift.experiments.schema import Experiment
 from fedshift.storage.workspace import Workspace
 
 
-def write(workspace: Workspace, collected: Collected) -> Path:
+def results(workspace: Workspace, collected: Collected, with_tables: bool = True) -> dict[str, Any]:
+    """The parameters of `page.markdown` for an experiment's tables, comparisons, hypotheses and notes.
+
+    Also what they are made of: `cells` by table, `compared` and `declared` (verdicts), `below` (notes on the
+    runs).
+    """
+    frames = judged(workspace, collected) if with_tables else {}
+    compared, declared, below = verdicts(workspace, collected), hypotheses.judge(collected), notes(collected)
+    titles = collected.experiment.tables
+    return {
+        "cells": frames,
+        "compared": compared,
+        "declared": declared,
+        "below": below,
+        "tables": blocks((titles[name].title or name, table) for name, table in frames.items()),
+        "hypotheses": hypotheses.lines(declared),
+        "verdicts": summaries(pd.concat(frames.values())) if frames else [],
+        "claims": words.lines(compared),
+        "sentences": words.sentence_lines(workspace, compared),
+        "notes": [*footnotes([*frames.values()]), *words.footnotes(compared), *below],
+    }
+
+
+def write(workspace: Workspace, collected: Collected, known: dict[str, Any] | None = None) -> Path:
     """Write every table of the experiment as <name>.csv and <name>.md, and all of them as table.{csv,md}.
 
     The comparisons that the experiment tests are below the tables, and in claims.csv. Returns the stem of the
     last two files.
+
+    `known`: the `results`, where they are known already.
     """
-    return write_page(workspace, collected)[0]
-
-
-def write_page(workspace: Workspace, collected: Collected) -> tuple[Path, dict[str, Any]]:
-    """Write as `write` does; also return the page's parameters (`shown`)."""
-    folder, tables = workspace.tables(collected.experiment.name), judged(workspace, collected)
-    compared, below = verdicts(workspace, collected), notes(collected)
-    declared = hypotheses.judge(collected)
-    page = shown(workspace, collected.experiment, tables, compared, below, declared)
-    for (name, table), block in zip(tables.items(), page["tables"], strict=True):
+    page, folder = known or results(workspace, collected), workspace.tables(collected.experiment.name)
+    for (name, table), block in zip(page["cells"].items(), page["tables"], strict=True):
         write_text(folder / f"{name}.csv", csv(table))
-        write_text(folder / f"{name}.md", markdown([block], [*footnotes([table]), *below]))
-    for name, frame in (("hypotheses", hypotheses.table(declared)), ("claims", words.table(compared))):
+        write_text(folder / f"{name}.md", markdown([block], [*footnotes([table]), *page["below"]]))
+    tested = {"hypotheses": hypotheses.table(page["declared"]), "claims": words.table(page["compared"])}
+    for name, frame in tested.items():
         if len(frame):
             write_text(folder / f"{name}.csv", csv(frame))
         else:  # of an earlier version of the experiment
             (folder / f"{name}.csv").unlink(missing_ok=True)
-    together = [table.assign(**{TABLE: name}) for name, table in tables.items()]
+    together = [table.assign(**{TABLE: name}) for name, table in page["cells"].items()]
     write_text(folder / "table.csv", csv(pd.concat(together)) if together else "")
     write_text(folder / "table.md", markdown(title=collected.experiment.title, **page))
-    return folder / "table", page
-
-
-def shown(
-    workspace: Workspace,
-    experiment: Experiment,
-    tables: Mapping[str, pd.DataFrame],
-    compared: Sequence[Verdict],
-    below: Sequence[str],
-    declared: Sequence[hypotheses.Judged] = (),
-) -> dict[str, Any]:
-    """The parameters of `page.markdown` for an experiment's tables and comparisons.
-
-    `below`: notes on its runs.
-    """
-    every = [*tables.values()]
-    return {
-        "tables": blocks((experiment.tables[name].title or name, table) for name, table in tables.items()),
-        "hypotheses": hypotheses.lines(declared),
-        "verdicts": summaries(pd.concat(every)) if every else [],
-        "claims": words.lines(compared),
-        "sentences": words.sentence_lines(workspace, compared),
-        "notes": [*footnotes(every), *words.footnotes(compared), *below],
-    }
+    return folder / "table"
 
 
 def long(stem: Path) -> pd.DataFrame:

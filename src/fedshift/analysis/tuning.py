@@ -7,11 +7,12 @@ chosen; of equal ones, the first point. Test and held-out accuracies are not rea
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from fedshift.analysis.collected import Collected
@@ -19,39 +20,24 @@ from fedshift.analysis.page import piped
 from fedshift.analysis.quantities import PLACE, aggregated
 from fedshift.analysis.quantities import choose as choose_round
 from fedshift.common.errors import FedshiftError
-from fedshift.common.files import canonical_json, write_text
+from fedshift.common.files import write_text
 from fedshift.common.yaml_file import written
 from fedshift.experiments.column import DEFAULT
 from fedshift.experiments.schema import Experiment
-from fedshift.experiments.tuning import Choice, Chosen, Trial, place, trials
+from fedshift.experiments.tuning import Choice, Chosen, place, trials
 from fedshift.storage.rundir import State
 from fedshift.storage.workspace import Workspace
 
 VALIDATION = "val"
 
 
-class Tried(NamedTuple):
-    """A point (a row and its values) at one place.
+def tried(workspace: Workspace, experiment: Experiment, collected: Collected) -> pd.DataFrame:
+    """One row for every point of the search at every place, in the order of the file, with these columns.
 
-    `where`: axis -> value, for the axes that are tuned value by value.
+    `row`, `values`: the point.
+    `where`: axis -> value, for the axes that are tuned value by value, in JSON.
     `scores`: of its runs, in percent; NaN for a failed run.
     `runs`: their ids.
-    """
-
-    trial: Trial
-    where: dict[str, Any]
-    scores: list[float]
-    runs: list[str]
-
-    @property
-    def validation(self) -> float:
-        """The mean over its runs; NaN if one of them failed or is not finite."""
-        mean = math.fsum(self.scores) / len(self.scores)
-        return round(mean, 9) if math.isfinite(mean) else math.nan
-
-
-def tried(workspace: Workspace, experiment: Experiment, collected: Collected) -> list[Tried]:
-    """Every point at every place, in the order of the file.
 
     `collected`: the runs of the experiment's tuning.
 
@@ -62,84 +48,79 @@ def tried(workspace: Workspace, experiment: Experiment, collected: Collected) ->
         what = f"{missing.sum()} of {len(missing)} runs of the search are not finished"
         cure = f"To train them: fedshift run {experiment.name}.tuning"
         raise FedshiftError(f"{experiment.file}: tune", what, cure)
+    rounds = aggregated(collected, DEFAULT, [VALIDATION]).reset_index()
+    chosen = choose_round(rounds, [PLACE], collected.protocol.select).set_index(PLACE)
     by_label = {trial.label: trial for trial in trials(workspace, experiment)}
-    found: dict[tuple[str, str], Tried] = {}
-    for run in collected.runs.assign(score=_scores(collected)).to_dict("records"):
-        label, where = run["method"], place(experiment, {axis: run[axis] for axis in collected.keys[1:]})
-        point = found.setdefault((label, canonical_json(where)), Tried(by_label[label], where, [], []))
-        point.runs.append(run["digest"])
-        point.scores.append(run["score"])
-    return [*found.values()]
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for run in collected.runs.assign(score=chosen[VALIDATION]).to_dict("records"):
+        where = json.dumps(place(experiment, {axis: run[axis] for axis in collected.keys[1:]}))
+        new = {**by_label[run["method"]]._asdict(), "where": where, "scores": [], "runs": []}
+        point = found.setdefault((run["method"], where), new)
+        point["scores"].append(run["score"])
+        point["runs"].append(run["digest"])
+    return pd.DataFrame(found.values())
 
 
-def best(points: Iterable[Tried], rule: str) -> Choice:
+def best(points: pd.DataFrame, rule: str) -> Choice:
     """The point with the highest score for each row and place; of equal ones, the first.
+
+    The score is the mean over its runs. A point of which a run failed or is not finite has none.
 
     Raises FedshiftError if all points failed.
     """
-    groups: dict[tuple[str, str], list[Tried]] = {}
-    for point in points:
-        groups.setdefault((point.trial.row, canonical_json(point.where)), []).append(point)
     chosen = []
-    for (row, _), group in groups.items():
-        usable = [point for point in group if math.isfinite(point.validation)]
-        if not usable:
-            what = f"all {len(group)} points of '{row}' at {group[0].where} failed or are not finite"
+    for _, group in points.groupby(["row", "where"], sort=False):
+        row, where = group["row"].iloc[0], json.loads(group["where"].iloc[0])
+        usable = validation(group).dropna()
+        if usable.empty:
+            what = f"all {len(group)} points of '{row}' at {where} failed or are not finite"
             raise FedshiftError("tune", what, "Give the row other values (`grid` in reference/presets).")
-        taken = max(usable, key=lambda point: point.validation)
+        taken = group.loc[usable[usable == usable.max()].index[0]]
         chosen.append(
             Chosen(
                 row=row,
-                where=taken.where,
-                values=taken.trial.values,
-                validation=taken.validation,
+                where=where,
+                values=taken["values"],
+                validation=float(usable.max()),
                 points=len(group),
                 failed=len(group) - len(usable),
-                runs=taken.runs,
+                runs=taken["runs"],
             )
         )
     return Choice(rule=rule, chosen=chosen)
 
 
+def validation(points: pd.DataFrame) -> pd.Series[float]:
+    """The mean of each point's scores; NaN if one of them failed or is not finite."""
+    means = points["scores"].map(lambda scores: round(math.fsum(scores) / len(scores), 9))
+    return means.where(np.isfinite(means))
+
+
 def write(workspace: Workspace, experiment: Experiment, collected: Collected) -> Path:
     """Choose the points, and write the experiment's preset (`experiments.choice`). Returns the preset's path.
 
-    All points of the search are written to results/tables/<experiment>/searched.csv.
+    All points of the search are written to results/tables/<experiment>/searched.csv: values, mean score, its
+    deviation, number of runs, and whether the point was chosen.
     """
     points = tried(workspace, experiment, collected)
     choice = best(points, collected.protocol.select)
-    searched = workspace.tables(experiment.name) / "searched.csv"
-    write_text(searched, _searched(points, choice).to_csv(index=False))
+    taken = [(one.row, json.dumps(one.where), one.values) for one in choice.chosen]
+    own = [*points[["row", "where", "values"]].itertuples(index=False, name=None)]
+    settings = pd.DataFrame({"method": row, **json.loads(where), **values} for row, where, values in own)
+    scores = pd.DataFrame(
+        {
+            "validation": validation(points),
+            "std": [pd.Series(scores).std(ddof=0) for scores in points["scores"]],
+            "runs": points["runs"].map(len),
+            "chosen": [point in taken for point in own],
+        }
+    )
+    searched = pd.concat([settings.drop(columns=scores.columns, errors="ignore"), scores], axis=1)
+    write_text(workspace.tables(experiment.name) / "searched.csv", searched.to_csv(index=False))
     path = workspace.tuned(experiment.name)
     content = written(choice.model_dump(), default_flow_style=None, width=110)
     write_text(path, f"# Written by `fedshift tune {experiment.name}`: docs/tuning.md.\n{content}")
     return path
-
-
-def _scores(collected: Collected) -> pd.Series[float]:
-    """The validation accuracy ALL of each finished run, in percent, in the round that the rule chooses."""
-    rounds = aggregated(collected, DEFAULT, [VALIDATION]).reset_index()
-    return choose_round(rounds, [PLACE], collected.protocol.select).set_index(PLACE)[VALIDATION]
-
-
-def _searched(points: list[Tried], choice: Choice) -> pd.DataFrame:
-    """One row for each point at each place: values, mean score, number of runs, and whether it was chosen."""
-    taken = [(entry.row, entry.where, entry.values) for entry in choice.chosen]
-    rows = [
-        {
-            "method": point.trial.row,
-            **point.where,
-            **point.trial.values,
-            "validation": point.validation,
-            "std": pd.Series(point.scores).std(ddof=0),
-            "runs": len(point.scores),
-            "chosen": (point.trial.row, point.where, point.trial.values) in taken,
-        }
-        for point in points
-    ]
-    scores = ["validation", "std", "runs", "chosen"]
-    table = pd.DataFrame(rows)
-    return table[[*table.columns.difference(scores, sort=False), *scores]]
 
 
 def page(choice: Choice) -> str:

@@ -43,9 +43,12 @@ def collected_or_archived(workspace: Workspace, name: str) -> Collected:
 
     Raises FedshiftError if there is nothing to show.
     """
-    known = read(workspace, name) if is_there(workspace, name) and not lacking(workspace, name) else None
-    if known is not None and _is_current(workspace, name) and not _has_more(workspace, known):
-        return known
+    known = None
+    if is_there(workspace, name) and not lacking(workspace, name):
+        known, file = read(workspace, name), workspace.experiments / f"{name}.yaml"
+        newer = file.exists() and file.stat().st_mtime > known.path.stat().st_mtime
+        if not newer and not _has_more(workspace, known):
+            return known
     try:
         collected = collect(workspace, name, known=known)
     except NothingFinished as error:
@@ -69,12 +72,9 @@ def _hints(workspace: Workspace, name: str) -> Iterator[str]:
         cpu, gpu = (duration(60 * value) for value in minutes)
         yield f"Its {len(specs)} runs take {cpu} of a CPU core, or {gpu} of a GPU."
     folder = name.rpartition("/")[0]
-    relatives = [
-        other for other in available(workspace) if other.rpartition("/")[0] == folder != "" and other != name
-    ]
-    if archived := [
-        other for other in relatives if shown_without_training(workspace, load(workspace, other))
-    ]:
+    others = [other for other in available(workspace) if other.rpartition("/")[0] == folder != ""]
+    others = [other for other in others if other != name]
+    if archived := [other for other in others if shown_without_training(workspace, load(workspace, other))]:
         yield f"Archived and shown at once: {', '.join(archived)}."
 
 
@@ -96,27 +96,19 @@ def present(workspace: Workspace, names: Sequence[str]) -> list[Collected]:
     return found
 
 
-def _is_current(workspace: Workspace, name: str) -> bool:
-    """Whether an experiment was collected after its file was written."""
-    collected, file = workspace.metrics(name), workspace.experiments / f"{name}.yaml"
-    return not file.exists() or file.stat().st_mtime <= collected.stat().st_mtime
-
-
 def _has_more(workspace: Workspace, known: Collected) -> bool:
     """Whether runs have been finished here, or archived, since an experiment was collected."""
-    runs = known.runs[known.runs["adaptation"].isna()]  # adaptations come with their runs
-    missing = runs.loc[runs["state"] != "finished", "run"]
-    if any(workspace.run_at(run).outcome() is State.FINISHED for run in missing):
-        return True
-    unpacked = runs.loc[runs["source"] == ARCHIVE, "run"]
-    if not all(workspace.run_at(run).summary_file.is_file() for run in unpacked):  # removed since
-        return True
+    every = known.runs[known.runs["adaptation"].isna()]  # adaptations come with their runs
+    missing, archived = every.loc[every["state"] != "finished", "run"], every[every["source"] == ARCHIVE]
+    own = [*map(workspace.run_at, missing)]
     if (workspace.results / "runs").is_dir():  # an own run replaces the archived one
-        archived = runs.loc[runs["source"] == ARCHIVE, ["spec", "digest"]].itertuples(index=False)
-        places = (f"{RunSpec.model_validate_json(spec).place}/{digest}" for spec, digest in archived)
-        if any(workspace.run(place).outcome() is State.FINISHED for place in places):
-            return True
-    return bool(store.archived(workspace, missing))
+        runs = zip(archived["spec"].map(RunSpec.model_validate_json), archived["digest"], strict=True)
+        own += [workspace.run(f"{spec.place}/{digest}") for spec, digest in runs]
+    return (
+        any(run.outcome() is State.FINISHED for run in own)
+        or not all(workspace.run_at(run).summary_file.is_file() for run in archived["run"])  # removed since
+        or bool(store.archived(workspace, missing))
+    )
 
 
 @click.command(
@@ -170,7 +162,8 @@ def table(
         for path in latex.write(workspace, collected, out or workspace.exported(experiment), published):
             click.echo(path)
         return
-    stem, page = tables.write_page(workspace, collected)
+    page = tables.results(workspace, collected)
+    stem = tables.write(workspace, collected, page)
     if as_json:
         click.echo(tables.long(stem).to_json(orient="records", indent=1, force_ascii=False))
     elif notes:
@@ -185,7 +178,7 @@ def table(
         if waiting := len(page["hypotheses"]) - len(judged):
             click.echo(f"{waiting} hypotheses have no seed with all its runs yet.")
         marked = [note for note in page["notes"] if note[0] in MARKS]
-        click.echo("\n".join([*marked, *urgent(collected)]))
+        click.echo("\n".join([*marked, *filter(None, urgent(collected))]))
         click.echo(f"All {len(page['notes'])} notes{compared}: --notes, or {stem.with_suffix('.md')}")
 
 
@@ -305,9 +298,8 @@ def _unwritten(workspace: Workspace) -> Iterator[str]:
 def shown_without_training(workspace: Workspace, experiment: Experiment) -> bool:
     """Whether an experiment needs no run, or has an archived one.
 
-    For a tuned experiment, only runs with settings that its search has chosen count. Most experiments have
-    none, and resolving a spec takes long. So only specs with the images, local training and rounds of an
-    archived run are resolved.
+    For a tuned experiment, only runs with settings that its search has chosen count. Resolving a spec takes
+    long, so only those are resolved with an archived run of their data set, method, target and seed.
     """
     if not experiment.train:
         return True
@@ -317,17 +309,11 @@ def shown_without_training(workspace: Workspace, experiment: Experiment) -> bool
             return False
         choice = read_choice(workspace, experiment.name)
 
-    def like_an_archived(spec: RunSpec) -> bool:
-        archived = map(store.specification, store.within(workspace.archive / spec.place))
-        return any(_settings(other) == _settings(spec) for other in archived)
+    def has_neighbours(spec: RunSpec) -> bool:
+        return bool(store.within(workspace.archive / spec.place))
 
-    cells = cells_of(workspace, experiment, choice, like_an_archived, built=False)
+    cells = cells_of(workspace, experiment, choice, has_neighbours, built=False)
     return any(store.paths(workspace, cell.spec.run_name) for cell in cells)
-
-
-def _settings(spec: RunSpec) -> tuple[object, ...]:
-    """The settings that a declared spec shares with the resolved one."""
-    return spec.data, spec.local, spec.federation, spec.evaluation
 
 
 @click.command("tune", epilog="Example: fedshift tune unified/tuned")
