@@ -116,7 +116,7 @@ class Plot:
     `title`: the figure's kind ("Learning curves").
     `frame`: one row per plotted value, in the order of plotting; the columns are listed below.
     `x`, `y`: the axes; `y` may be several.
-    `labels`: all labels in the order of the legend; by default in order of appearance.
+    `labels`: all labels in the order of the legend; by default as in `order`, or in order of appearance.
     `note`: explains bands and marks.
     `size`: width and height of a panel, in inches.
     `colours`: "#rrggbb" of labels that do not use the fixed colours.
@@ -127,6 +127,7 @@ class Plot:
     `polar`: panels are radars: names of x are directions, y is the distance from the middle.
     `heat`: panels are heat maps: one line per label, one column per name of x, coloured by y, with 0 in
         white.
+    `order`: column -> its values in order. `frame` is sorted by these columns, by the first one first.
 
     Columns of `frame`:
 
@@ -154,14 +155,17 @@ class Plot:
     pictures: Mapping[tuple[str, str, str], NDArray[np.uint8]] = field(default_factory=dict)
     polar: bool = False
     heat: bool = False
+    order: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        frame = self.frame.reset_index(drop=True)
+        frame = self.frame.copy()
         for name, value in {**DEFAULTS, "y_axis": self.axes[0].label}.items():
             frame[name] = frame[name].fillna(value) if name in frame else value
+        frame = in_order(frame, **self.order).reset_index(drop=True)
         numbers = [name for name in ("x", "y", "low", "high") if not is_text(frame[name]).any()]
         object.__setattr__(self, "frame", frame.astype(dict.fromkeys(numbers, float)))
-        object.__setattr__(self, "labels", [*(self.labels or self.frame["label"].unique())])
+        labels = self.labels or self.order.get("label") or self.frame["label"].unique()
+        object.__setattr__(self, "labels", [*labels])
 
     @property
     def axes(self) -> list[Axis]:
@@ -381,24 +385,31 @@ def word(axis: str, value: Any) -> str:
     return str(value) if axis in ("method", "data.dataset") else f"{axis} = {value}"
 
 
-def published(workspace: Workspace, collected: Collected, points: pd.DataFrame) -> pd.Series[float]:
-    """The published value of each row of `points`; NaN where there is none from the same experiment.
+def published(
+    workspace: Workspace, collected: Collected, lines: pd.DataFrame, by: Sequence[str]
+) -> pd.DataFrame:
+    """The columns `by` and the published value, y, of each group of `lines`, from the same experiment.
 
-    `points`: columns method (a row of the experiment), metric and axes, where the target may be AVERAGE.
+    A group varies along no axis except the seed, and held-out domains, over which its value is the mean.
+
+    `lines`: columns `by`, method (a row of the experiment), metric and axes; the target may be AVERAGE.
     """
-    values = []
-    for point in points.to_dict("records"):
-        method, metric = str(point.pop("method")), point.pop("metric")
-        axes = {str(axis): value for axis, value in point.items() if not pd.isna(value)}
-        names = ("id", "avg") if metric == "id" else (metric,)  # papers print either name of one quantity
-        numbers = (find(workspace, collected.experiment, method, axes, name) for name in names)
-        number = next(filter(None, numbers), None)
-        runs = collected.runs[collected.runs["method"] == method]
-        for axis, wanted in axes.items():
-            runs = runs[runs[axis] != NONE if wanted == AVERAGE else runs[axis] == wanted]
-        alike = number and not differences(workspace, collected.protocol, number, runs)
-        values.append(number.value if number and alike else np.nan)
-    return pd.Series(values, points.index, dtype=float)
+    axes, found = [key for key in ("metric", *collected.keys) if key != "seed"], []
+    for place, group in lines[[*by, *axes]].drop_duplicates().groupby(by, sort=False, dropna=False):
+        several = [axis for axis in axes if group[axis].nunique(dropna=False) > 1]
+        if {*several} <= {"target"}:
+            point = {**group[axes].to_dict("records")[0], **dict.fromkeys(several, AVERAGE)}
+            at = {str(axis): value for axis, value in point.items() if not pd.isna(value)}
+            method, metric = at.pop("method"), at.pop("metric")
+            names = ("id", "avg") if metric == "id" else (metric,)  # papers print either name of one quantity
+            numbers = (find(workspace, collected.experiment, method, at, name) for name in names)
+            number = next(filter(None, numbers), None)
+            runs = collected.runs[collected.runs["method"] == method]
+            for axis, wanted in at.items():
+                runs = runs[runs[axis] != NONE if wanted == AVERAGE else runs[axis] == wanted]
+            if number and not differences(workspace, collected.protocol, number, runs):
+                found.append([*place, number.value])
+    return pd.DataFrame(found, columns=[*by, "y"])
 
 
 def rows_of(frame: pd.DataFrame, collected: Collected) -> list[str]:

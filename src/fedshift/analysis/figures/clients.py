@@ -59,15 +59,15 @@ class Clients(Figure):
         most = plotted.groupby("panel")["x"].nunique().max()
         return Plot(
             "Accuracy by client",
-            base.in_order(plotted, panel=panels, label=collected.experiment.rows),
+            plotted,
             Axis("client, by its domain"),
             Axis(f"accuracy\non own samples ({unit})", limits=limits),
-            collected.experiment.rows,
-            base.notes(
+            note=base.notes(
                 base.note(plotted, {"target": collected.order["target"]} if "target" in frame else {}),
                 self.params.scaled and "100: the best method on this client",
                 limits and f"middle: {middle:g}",
             ),
             size=(3.1, 2.9) if radar else (max(2.6, min(6.0, 0.5 * most)), 2.7),
             polar=radar,
+            order={"panel": panels, "label": collected.experiment.rows},
         )

@@ -20,7 +20,7 @@ from fedshift.common.errors import FedshiftError
 from fedshift.experiments.axes import NONE
 from fedshift.storage.workspace import Workspace
 
-PLOTTED = ["row", "panel", "label", "y_axis", "x", "seed", "y"]
+PANEL = ["row", "panel", "label", "y_axis"]
 ROUNDS = "rounds"
 ALONG = {ROUNDS: "round", "bytes": "sent and received by all clients (MB)"}
 
@@ -68,26 +68,18 @@ class Curves(Figure):
         if "target" in frame:
             frame = pd.concat([frame, _average(collected, frame, metrics)], ignore_index=True)
         frame["panel"], titles = base.panels(collected, frame)
-        points = [key for key in collected.keys if key not in ("method", "seed")]
-        lines = frame.melt([*points, "row", "panel", "method", "x", "seed"], metrics, "metric", "y")
+        lines = frame.melt([name for name in frame if name not in metrics], metrics, "metric", "y")
         lines = lines.assign(label=lines["method"], y_axis=lines["metric"].map(base.axis_label))
         lines = lines.dropna(subset="y")
         if lines.empty:
             raise base.nothing_finished(collected, f"no finished run has a value of {', '.join(metrics)}")
-        means = base.marks(lines[PLOTTED], collected.protocol.ddof, "line")
+        means = base.marks(lines[[*PANEL, "x", "seed", "y"]], collected.protocol.ddof, "line")
         means = means[~means["label"].isin(grey) | (means["mark"] == "mean")]
         means.loc[means["label"].isin(grey), ["style", "low", "high"]] = "thin", None, None
-        levels = lines[~lines["label"].isin(grey)].drop_duplicates([*points, "label", "metric"])
-        values = base.published(workspace, collected, levels[["method", "metric", *points]])
-        levels = levels[PLOTTED].drop(columns="seed").assign(x=np.nan, y=values)
-        levels = levels.dropna(subset="y").assign(mark="published", style="level")
-        plotted = base.in_order(
-            pd.concat([means, levels], ignore_index=True),
-            row=rows,
-            y_axis=[base.axis_label(metric) for metric in metrics],
-            panel=["", *titles, base.word("target", AVERAGE)],
-            label=sorted(drawn, key=lambda name: name not in grey),
-        )
+        levels = base.published(workspace, collected, lines[~lines["label"].isin(grey)], PANEL)
+        levels = levels.assign(x=np.nan, mark="published", style="level")
+        plotted = pd.concat([means, levels], ignore_index=True)
+        axes = [base.axis_label(metric) for metric in metrics if (lines["metric"] == metric).any()]
         ends = float(frame["x"].min()), float(frame["x"].max())
         limits = ends if ends[0] < ends[1] else None
         alone = plotted.groupby("row")["panel"].nunique().max() == 1
@@ -95,7 +87,7 @@ class Curves(Figure):
             "Learning curves",
             plotted,
             Axis(ALONG[self.params.x], limits=limits, whole=self.params.x == ROUNDS),
-            [Axis(label) for label in plotted["y_axis"].unique()],
+            [*map(Axis, axes)],
             sorted(collected.experiment.rows, key=lambda name: name in grey),
             base.notes(
                 base.note(plotted),
@@ -104,6 +96,12 @@ class Curves(Figure):
             ),
             size=(3.6, 2.7) if alone else (1.9, 2.1),
             colours=dict.fromkeys(grey, base.GREY),
+            order={
+                "row": rows,
+                "y_axis": axes,
+                "panel": ["", *titles, base.word("target", AVERAGE)],
+                "label": sorted(drawn, key=lambda name: name not in grey),
+            },
         )
 
 

@@ -15,13 +15,14 @@ from fedshift.analysis.cells import setting
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.figures import base
 from fedshift.analysis.figures.base import Axes, Axis, AxisName, Figure, Metric, Plot, Row, Rows
-from fedshift.analysis.published import AVERAGE
 from fedshift.analysis.quantities import selected
 from fedshift.common.errors import FedshiftError, unknown
 from fedshift.experiments.axes import NONE
 from fedshift.experiments.column import DEFAULT, quantity
 from fedshift.experiments.schema import Experiment
 from fedshift.storage.workspace import Workspace
+
+PLACE = ["y_axis", "panel", "label", "x"]
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class Sweep(Figure):
             raise FedshiftError(where, what, "Say `lines: method` or `panels: method`.")
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
-        given, ddof = self.params, collected.protocol.ddof
+        given = self.params
         frame, orders = self._runs(collected)
         metrics = [metric for metric in given.metrics if frame[metric].notna().any()]
         if not metrics:
@@ -83,38 +84,38 @@ class Sweep(Figure):
         level = frame["row"].isin(given.levels)
         frame["label"] = frame[given.lines].astype(object).where(~level, frame["row"])
         frame["x"], x = self._axis(frame[given.x], orders[given.x])
-        places = x.names or x.ticks or ()
+        places = [*(x.names or x.ticks or ())]
         shown = {"method", "seed", given.x, given.lines, given.panels}
         averaged = [axis for axis in collected.keys if axis not in shown]
         if "target" in averaged:  # a mean over held-out domains excludes runs without one
             domains = frame.groupby(["panel", "label"], dropna=False)["target"].transform("nunique")
             frame = frame[(domains <= 1) | (frame["target"] != NONE)]
-        level = level[frame.index]
-        runs, level_runs = base.in_order(frame[~level], x=places), frame[level]
+        frame = base.in_order(frame, x=places)
+        lines = frame.melt([name for name in frame if name not in metrics], metrics, "metric", "y")
+        lines["y_axis"] = lines["metric"].map(base.axis_label)
+        level = lines["row"].isin(given.levels)
+        runs, ends = lines[~level], places[:: max(1, len(places) - 1)]
         style = "dot" if x.names and self.style == "marked" else self.style
-        means = base.marks(_by_seed(runs, metrics), ddof, style)
-        parts = [means]
-        if len(level_runs):
-            ends = places[:: max(1, len(places) - 1)]
-            across = pd.concat([level_runs.assign(x=end) for end in ends])
-            parts.append(base.marks(_by_seed(across, metrics), ddof, "line"))
-        parts.append(self._published(workspace, collected, runs, means))
-        lines = [value for value in orders[given.lines] if value not in given.levels]
-        labels = [*lines, *given.levels]
-        plotted = base.in_order(
-            pd.concat(parts, ignore_index=True),
-            y_axis=[base.axis_label(metric) for metric in metrics],
-            panel=[base.word(by, value) for value in orders[by]] if by else [""],
-            label=labels,
-        )
+        parts = [_marks(collected, runs, style)]
+        if level.any():
+            parts.append(_marks(collected, pd.concat([lines[level].assign(x=end) for end in ends]), "line"))
+        printed = runs.assign(method=runs["row"]).dropna(subset=collected.keys)
+        printed = base.published(workspace, collected, printed, PLACE).merge(parts[0][PLACE].drop_duplicates())
+        plotted = pd.concat([*parts, printed.assign(mark="published", style="diamond")], ignore_index=True)
+        labels = [*(value for value in orders[given.lines] if value not in given.levels), *given.levels]
+        order = {
+            "y_axis": [base.axis_label(metric) for metric in metrics],
+            "panel": [base.word(by, value) for value in orders[by]] if by else [""],
+            "label": [*map(str, labels)],
+        }
         accuracy = {quantity(name).metric for name in given.metrics} == {DEFAULT}
         return Plot(
             f"{'Accuracy' if accuracy else 'Metrics'} against {x.label}",
             plotted.assign(label=plotted["label"].map(str)),
             x,
-            [Axis(base.axis_label(metric), from_zero=self.style == "bar") for metric in metrics],
-            [*map(str, labels)],
-            base.note(plotted, {axis: orders[axis] for axis in averaged}),
+            [Axis(label, from_zero=self.style == "bar") for label in order["y_axis"]],
+            note=base.note(plotted, {axis: orders[axis] for axis in averaged}),
+            order=order,
         )
 
     @property
@@ -150,33 +151,11 @@ class Sweep(Figure):
         scale: Any = "log" if _geometric(order) else "linear"
         return column.astype(float), Axis(name, scale, ticks=sorted(map(float, order)))
 
-    def _published(
-        self, workspace: Workspace, collected: Collected, runs: pd.DataFrame, means: pd.DataFrame
-    ) -> pd.DataFrame:
-        """The published value of each mean whose runs vary along no axis except held-out domains."""
-        axes = {axis: "row" if axis == "method" else axis for axis in collected.keys if axis != "seed"}
-        groups = runs.groupby(["panel", "label", "x"], dropna=False)
-        points = pd.DataFrame({axis: groups[column].agg(_common) for axis, column in axes.items()}).dropna()
-        metrics = {base.axis_label(metric): metric for metric in self.params.metrics}
-        found = means.loc[means["mark"] == "mean", ["panel", "label", "x", "y_axis"]]
-        points = found.merge(points.reset_index(), on=["panel", "label", "x"])
-        at = points[[*axes]].assign(metric=points["y_axis"].map(metrics))
-        found = points[[*found]].assign(y=base.published(workspace, collected, at))
-        return found.dropna(subset="y").assign(mark="published", style="diamond")
 
-
-def _common(values: pd.Series[Any]) -> Any:
-    """The value that runs have in common; AVERAGE for several held-out domains, otherwise None."""
-    several = AVERAGE if values.name == "target" else None
-    return values.iloc[0] if values.nunique(dropna=False) == 1 else several
-
-
-def _by_seed(runs: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
-    """The mean of each seed over the averaged axes, if none of its runs is missing."""
-    keys = ["panel", "label", "x", "seed"]
-    values = runs.melt(keys, metrics, "metric", "y").astype({"y": float})
-    seeds = values.groupby(["metric", *keys], sort=False)["y"].mean(skipna=False).reset_index()
-    return seeds.assign(y_axis=seeds.pop("metric").map(base.axis_label))
+def _marks(collected: Collected, lines: pd.DataFrame, style: str) -> pd.DataFrame:
+    """Means over the averaged axes, of seeds without a missing run, then over seeds, with their marks."""
+    seeds = lines.groupby([*PLACE, "seed"], sort=False)["y"].mean(skipna=False).reset_index()
+    return base.marks(seeds, collected.protocol.ddof, style)
 
 
 def _geometric(values: Sequence[float]) -> bool:

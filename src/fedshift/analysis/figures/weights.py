@@ -41,33 +41,33 @@ class Weights(Figure):
     Params = Params
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
-        frame, orders = base.of_methods(workspace, collected, *SHARES)
+        frame, order = base.of_methods(workspace, collected, *SHARES)
         clients = frame.groupby([*collected.keys, "round"], dropna=False)["client"].nunique()
         equal = {PERCENT / count for count in clients}
         ddof, targets = collected.protocol.ddof, [*collected.order.get("target", []), "all"]
         if self.params.at == "rounds":
             plotted, about = _over_rounds(frame, ddof)
-            orders["label"].append(LEAST)
+            order["label"].append(LEAST)
             x, size = Axis("round", whole=True), (2.0, 1.9)
         else:
             last = base.at_the_end(frame).assign(x=frame.get("target", "all"))
             last = base.in_order(last, x=targets)
             means = last.groupby(["row", "x", "label", "seed"], sort=False)["y"].mean().reset_index()
             plotted = base.marks(means, ddof, "dot")
-            orders = {"row": orders["row"], "x": targets, "label": orders["label"]}
+            order = {"row": order["row"], "x": targets, "label": order["label"]}
             about, present = base.note(plotted), [*last["x"].unique()]
             x, size = Axis("held-out domain", names=present), (1.2 + 0.9 * len(present), 2.2)
         rule: Any = {"y": [*equal]} if len(equal) == 1 else {}
         return Plot(
             "Clients' weights",
-            base.in_order(plotted, **orders),
+            plotted,
             x,
             Axis("weight in the\nserver's step (%)"),
-            orders["label"],
-            base.notes(about, rule and "grey rule: all clients equally"),
+            note=base.notes(about, rule and "grey rule: all clients equally"),
             size=size,
             colours={LEAST: "#000000"},
             rules=rule,
+            order=order,
         )
 
 
@@ -80,15 +80,9 @@ def _over_rounds(frame: pd.DataFrame, ddof: int) -> tuple[pd.DataFrame, str]:
     if frame["round"].nunique() < MANY:
         plotted = base.marks(lines, ddof, "line")
         return plotted[(plotted["label"] != LEAST) | (plotted["mark"] == "mean")], base.note(plotted)
-    moving = lines.groupby(["row", "panel", "label"])[["x", "y"]].apply(_moving)
-    return moving.reset_index([0, 1, 2]).assign(mark="median", style="line"), MOVING
-
-
-def _moving(line: pd.DataFrame) -> pd.DataFrame:
-    """The median around each round (x), and the quantiles ENDS, over seeds and WINDOW rounds."""
-    by_round = line.set_index("x")["y"].sort_index()
-    rounds = by_round.index.unique()
-    near = [by_round.loc[at - WINDOW // 2 : at + WINDOW // 2] for at in rounds]
-    numbers = {"low": ENDS[0], "y": 0.5, "high": ENDS[1]}
-    values = {name: [values.quantile(at) for values in near] for name, at in numbers.items()}
-    return pd.DataFrame({"x": rounds.astype(float), **values})
+    places, half = ["row", "panel", "label", "x"], WINDOW // 2
+    near = pd.concat([lines.assign(x=lines["x"] + shift) for shift in range(-half, half + 1)])
+    quantiles = near.groupby(places)["y"].quantile([ENDS[0], 0.5, ENDS[1]]).unstack()
+    moving = quantiles.set_axis(["low", "y", "high"], axis=1).reset_index()
+    moving = moving.merge(lines[places].drop_duplicates())  # rounds with a value
+    return moving.assign(mark="median", style="line"), MOVING
