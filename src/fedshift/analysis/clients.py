@@ -73,9 +73,9 @@ COUNTS = ("wrong", "right", "confidence")  # of samples by confidence (fedshift.
 def confidences(collected: Collected) -> pd.DataFrame:
     """Samples by confidence of all finished runs of a row together: where, method, bin, and COUNTS.
 
-    `where` is `id` (the clients' own samples) or `ood` (the held-out domain). COUNTS are the wrong samples, the
-    right ones, and the sum of their confidences. Each sample has the same weight. Rows without statistics are
-    left out.
+    `where` is `id` (the clients' own samples) or `ood` (the held-out domain). COUNTS are the wrong samples,
+    the right ones, and the sum of their confidences. Each sample has the same weight. Rows without statistics
+    are left out.
     """
     by, rounds = ["where", "method", "bin"], selected(collected)[ROUND]
     parts = [pd.DataFrame(columns=[*by, *COUNTS])]
@@ -94,13 +94,13 @@ SHARES = ("weights", "gradalign")  # diagnostics with the clients' weights in th
 INDEX = "place"  # of a number in its tensor; `index` in the file of diagnostics
 
 
-def of_clients(workspace: Workspace, collected: Collected, name: str) -> pd.DataFrame:
-    """A diagnostic of each client after each round: keys, round, client, DOMAINS, INDEX, value.
+def of_clients(workspace: Workspace, collected: Collected, *names: str) -> pd.DataFrame:
+    """Diagnostics of each client after each round: keys, round, client, DOMAINS, name, INDEX, value.
 
     SHARES are in percent.
     """
-    frame = diagnostics(workspace, collected.experiment.name, name).rename(columns={"index": INDEX})
-    frame["value"] = frame["value"].astype(float) * (100 if name in SHARES else 1)
+    frame = diagnostics(workspace, collected.experiment.name, *names).rename(columns={"index": INDEX})
+    frame["value"] = frame["value"].astype(float) * np.where(frame["name"].isin(SHARES), 100, 1)
     return frame.merge(domains(collected), on=[*collected.keys, "client"])
 
 

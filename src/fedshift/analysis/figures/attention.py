@@ -52,7 +52,9 @@ class Attention(Figure):
         maps["panel"] = maps["class"] + ", image " + maps["sample"].astype(str)
         if len(methods) == 1:
             maps["panel"] += maps["y"].map(lambda shares: f"\npeak {shares.max():.1f} × uniform")
-        maps = maps.assign(label=maps["class"], y_axis=maps["method"].map(dict(zip(methods, names, strict=True))))
+        maps = maps.assign(
+            label=maps["class"], y_axis=maps["method"].map(dict(zip(methods, names, strict=True)))
+        )
         images = maps[maps["method"] == methods[0]].assign(y=np.nan, mark="image", y_axis="image")
         cells = maps.explode("y").assign(mark="share of a uniform map")
         cells["x"] = cells.groupby(level=0).cumcount() % cells["side"]

@@ -92,10 +92,11 @@ class Differences(Figure):
             what = f"has no run of another method next to one of {self.params.to}"
             raise base.nothing_finished(collected, what)
         pairs["y"] = pairs[metric] - pairs[f"{metric} to"]
-        pairs["panel"], panels = base.headings(collected, pairs)
-        dots = base.over_seeds(pairs[["panel", "target", "method", "seed", "y"]], collected.protocol.ddof)
+        pairs, order = base.placed(collected, pairs)
+        pairs["panel"] = pairs["row"]
+        dots = base.over_seeds(collected, pairs, ["panel", "target", "method"])
         means = dots.groupby(["panel", "method"])["y"].agg(y="mean", domains="count").reset_index()
         every = means["panel"].map(dots.groupby("panel")["target"].nunique())
         domains = [name for name in collected.order["target"] if (dots["target"] == name).any()]
         whole = means[means["domains"] == every].assign(target=MEAN)
-        return pd.concat([dots, whole], ignore_index=True), {"panel": panels, "target": domains}
+        return pd.concat([dots, whole], ignore_index=True), {"panel": order["row"], "target": domains}

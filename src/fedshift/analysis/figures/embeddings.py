@@ -39,7 +39,9 @@ class Embeddings(Figure):
             about = notes("lines: single seeds", size > 1 and f"the first of {size} numbers")
         else:
             last = at_the_end(frame).pivot_table("y", [*by, "client"], INDEX).reset_index()
-            plotted = last.assign(x=last[0], y=last[1] if size > 1 else last["mark"], mark="after the last round")
+            plotted = last.assign(
+                x=last[0], y=last[1] if size > 1 else last["mark"], mark="after the last round"
+            )
             x = Axis("first number" if size > 1 else "embedding (no unit)")
             y = Axis("second number") if size > 1 else Axis(names=[*frame["mark"].unique()])
             about = notes(size > 1 and f"the first two of {size} numbers")

@@ -42,7 +42,9 @@ class Filters(Figure):
         frame, which = shown(frame[frame["method"] == row], collected, self.params.at)
         clients = sorted(frame["client"].unique())[:CLIENTS]
         frame = frame[frame["client"].isin(clients)].sort_values(["place", "client"], kind="stable")
-        frame = frame.assign(x=frame["rank"], y=frame["response"], label="filter " + frame["filter"].astype(str))
+        frame = frame.assign(
+            x=frame["rank"], y=frame["response"], label="filter " + frame["filter"].astype(str)
+        )
         frame["mark"] = "image " + frame["sample"].astype(str)
         pictures = {}
         for (_, client), part in frame.groupby(["place", "client"], sort=False):

@@ -4,7 +4,8 @@ import pandas as pd
 
 from fedshift.analysis.clients import COUNTS, confidences
 from fedshift.analysis.collected import Collected
-from fedshift.analysis.figures.base import GREY, TITLES, Axis, Figure, Plot, held_out, notes, nothing_finished
+from fedshift.analysis.figures import base
+from fedshift.analysis.figures.base import GREY, Axis, Figure, Plot
 from fedshift.analysis.metrics.ece import ECE
 from fedshift.federation.records import BINS
 from fedshift.storage.workspace import Workspace
@@ -14,7 +15,8 @@ COLOURS = {RIGHT: "#0072B2", WRONG: "#D55E00", CURVE: "#000000", EQUAL: GREY}
 BARS = 10  # two bins each: thinner bars would not be distinguishable
 WIDTH = 1 / BARS
 PERCENT = 100
-SHARES, CURVES = ({where: f"{title}\n{of} (%)" for where, title in TITLES.items()} for of in ("samples", "accuracy"))
+CURVES = {where: base.LABELS[where] for where in ("id", "ood")}
+SHARES = {where: label.replace("accuracy", "samples") for where, label in CURVES.items()}
 FEW = 10  # samples, too few for a meaningful accuracy
 ROOM = 4  # for marks at 0 and 100
 
@@ -32,7 +34,7 @@ class Reliability(Figure):
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
         bins = confidences(collected)
         if bins.empty:
-            raise nothing_finished(collected, "no finished run recorded how sure its models are")
+            raise base.nothing_finished(collected, "no finished run recorded how sure its models are")
         bins = bins.assign(panel=bins["method"], n=bins["right"] + bins["wrong"])
         wide = bins.assign(y_axis=bins["where"].map(CURVES)).pivot(index=["y_axis", "panel"], columns="bin")
         errors = PERCENT * ECE.compute(*(wide[name].to_numpy() for name in COUNTS))
@@ -44,9 +46,9 @@ class Reliability(Figure):
             Axis("probability of the predicted class", ticks=(0.0, 0.5, 1.0), limits=(0.0, 1.0)),
             [*shares, *curves],
             [*COLOURS],
-            notes(
+            base.notes(
                 "all runs of a method together",
-                held_out(collected, collected.runs[collected.runs["state"] == "finished"]),
+                base.held_out(collected, collected.runs[collected.runs["state"] == "finished"]),
                 f"ECE over {BINS} bins",
                 f"ring: a bin of fewer than {FEW} samples",
             ),
@@ -76,6 +78,8 @@ def _curve(bins: pd.DataFrame) -> pd.DataFrame:
     bins = bins.assign(y_axis=bins["where"].map(CURVES), label=CURVE, mark="bin", style="marked")
     points = bins[bins["n"] > 0].assign(x=bins["confidence"] / bins["n"], y=PERCENT * bins[RIGHT] / bins["n"])
     few = points[points["n"] < FEW].assign(mark="of few samples", style="ring")
-    ends = pd.DataFrame({"x": [0.0, 1.0], "y": [0.0, PERCENT], "label": EQUAL, "mark": "guide", "style": "line"})
+    ends = pd.DataFrame(
+        {"x": [0.0, 1.0], "y": [0.0, PERCENT], "label": EQUAL, "mark": "guide", "style": "line"}
+    )
     diagonals = bins[["y_axis", "panel"]].drop_duplicates().merge(ends, how="cross")
     return pd.concat([diagonals, points, few])

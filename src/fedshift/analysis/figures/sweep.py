@@ -75,10 +75,6 @@ class Sweep(Figure):
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
         given = self.params
         frame, orders = self._runs(collected)
-        metrics = [metric for metric in given.metrics if frame[metric].notna().any()]
-        if not metrics:
-            what = f"no finished run has a value of {', '.join(given.metrics)}"
-            raise base.nothing_finished(collected, what)
         by = given.panels or ("" if given.lines == "method" or self._of_setting else "method")
         frame["panel"] = [base.word(by, value) for value in frame[by]] if by else ""
         level = frame["row"].isin(given.levels)
@@ -90,32 +86,28 @@ class Sweep(Figure):
         if "target" in averaged:  # a mean over held-out domains excludes runs without one
             domains = frame.groupby(["panel", "label"], dropna=False)["target"].transform("nunique")
             frame = frame[(domains <= 1) | (frame["target"] != NONE)]
-        frame = base.in_order(frame, x=places)
-        lines = frame.melt([name for name in frame if name not in metrics], metrics, "metric", "y")
-        lines["y_axis"] = lines["metric"].map(base.axis_label)
+        lines, y_labels = base.by_metric(collected, base.in_order(frame, x=places), given.metrics)
         level = lines["row"].isin(given.levels)
         runs, ends = lines[~level], places[:: max(1, len(places) - 1)]
         style = "dot" if x.names and self.style == "marked" else self.style
-        parts = [_marks(collected, runs, style)]
+        parts = [base.marks(collected, runs, PLACE, style)]
         if level.any():
-            parts.append(_marks(collected, pd.concat([lines[level].assign(x=end) for end in ends]), "line"))
+            levels = pd.concat([lines[level].assign(x=end) for end in ends])
+            parts.append(base.marks(collected, levels, PLACE, "line"))
         printed = runs.assign(method=runs["row"]).dropna(subset=collected.keys)
-        printed = base.published(workspace, collected, printed, PLACE).merge(parts[0][PLACE].drop_duplicates())
+        printed = printed.merge(parts[0][PLACE].drop_duplicates())  # next to a mean of ours
+        printed = base.published(workspace, collected, printed, PLACE)
         plotted = pd.concat([*parts, printed.assign(mark="published", style="diamond")], ignore_index=True)
         labels = [*(value for value in orders[given.lines] if value not in given.levels), *given.levels]
-        order = {
-            "y_axis": [base.axis_label(metric) for metric in metrics],
-            "panel": [base.word(by, value) for value in orders[by]] if by else [""],
-            "label": [*map(str, labels)],
-        }
+        panels = [base.word(by, value) for value in orders[by]] if by else [""]
         accuracy = {quantity(name).metric for name in given.metrics} == {DEFAULT}
         return Plot(
             f"{'Accuracy' if accuracy else 'Metrics'} against {x.label}",
             plotted.assign(label=plotted["label"].map(str)),
             x,
-            [Axis(label, from_zero=self.style == "bar") for label in order["y_axis"]],
+            [Axis(label, from_zero=self.style == "bar") for label in y_labels],
             note=base.note(plotted, {axis: orders[axis] for axis in averaged}),
-            order=order,
+            order={"y_axis": y_labels, "panel": panels, "label": [*map(str, labels)]},
         )
 
     @property
@@ -150,12 +142,6 @@ class Sweep(Figure):
             return column.map(names, na_action="ignore"), Axis(name, names=[*names.values()])
         scale: Any = "log" if _geometric(order) else "linear"
         return column.astype(float), Axis(name, scale, ticks=sorted(map(float, order)))
-
-
-def _marks(collected: Collected, lines: pd.DataFrame, style: str) -> pd.DataFrame:
-    """Means over the averaged axes, of seeds without a missing run, then over seeds, with their marks."""
-    seeds = lines.groupby([*PLACE, "seed"], sort=False)["y"].mean(skipna=False).reset_index()
-    return base.marks(seeds, collected.protocol.ddof, style)
 
 
 def _geometric(values: Sequence[float]) -> bool:

@@ -7,6 +7,7 @@ from fedshift.analysis.evaluated import results_of
 from fedshift.analysis.figures.base import At, Axis, Figure, Plot, rows_of, shown
 from fedshift.storage.workspace import Workspace
 
+MEANING = "a dot: an image of a client; distances between features of length 1: mean of pairs"
 LIMITS = (-0.05, 1.05)
 BY = {"class": "coloured\nby class", "domain": "coloured\nby domain"}
 
@@ -39,7 +40,7 @@ class TSNE(Figure):
             pd.concat(parts),
             Axis(ticks=(), limits=LIMITS),
             [Axis(words, ticks=(), limits=LIMITS) for words in BY.values()],
-            note=f"{which}; a dot: an image of a client; distances between features of length 1: mean of pairs",
+            note=f"{which}; {MEANING}",
             size=(2.9, 2.7),
             order={"y_axis": [*BY.values()], "method": rows_of(frame, collected), "label": labels},
         )

@@ -44,16 +44,15 @@ class Weights(Figure):
         frame, order = base.of_methods(workspace, collected, *SHARES)
         clients = frame.groupby([*collected.keys, "round"], dropna=False)["client"].nunique()
         equal = {PERCENT / count for count in clients}
-        ddof, targets = collected.protocol.ddof, [*collected.order.get("target", []), "all"]
+        targets = [*collected.order.get("target", []), "all"]
         if self.params.at == "rounds":
-            plotted, about = _over_rounds(frame, ddof)
+            plotted, about = _over_rounds(collected, frame)
             order["label"].append(LEAST)
             x, size = Axis("round", whole=True), (2.0, 1.9)
         else:
             last = base.at_the_end(frame).assign(x=frame.get("target", "all"))
             last = base.in_order(last, x=targets)
-            means = last.groupby(["row", "x", "label", "seed"], sort=False)["y"].mean().reset_index()
-            plotted = base.marks(means, ddof, "dot")
+            plotted = base.marks(collected, last, ["row", "x", "label"], "dot")
             order = {"row": order["row"], "x": targets, "label": order["label"]}
             about, present = base.note(plotted), [*last["x"].unique()]
             x, size = Axis("held-out domain", names=present), (1.2 + 0.9 * len(present), 2.2)
@@ -71,16 +70,16 @@ class Weights(Figure):
         )
 
 
-def _over_rounds(frame: pd.DataFrame, ddof: int) -> tuple[pd.DataFrame, str]:
+def _over_rounds(collected: Collected, frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     """Lines of clients (those of the same domains together) and of the least weight, with a note on them."""
     by = ["row", "panel", "round", "seed"]
     clients = frame.groupby([*by, "label"])["y"].mean().reset_index()
     least = frame.groupby(by)["y"].min().reset_index().assign(label=LEAST)
     lines = pd.concat([clients, least], ignore_index=True).rename(columns={"round": "x"})
-    if frame["round"].nunique() < MANY:
-        plotted = base.marks(lines, ddof, "line")
-        return plotted[(plotted["label"] != LEAST) | (plotted["mark"] == "mean")], base.note(plotted)
     places, half = ["row", "panel", "label", "x"], WINDOW // 2
+    if frame["round"].nunique() < MANY:
+        plotted = base.marks(collected, lines, places, "line")
+        return plotted[(plotted["label"] != LEAST) | (plotted["mark"] == "mean")], base.note(plotted)
     near = pd.concat([lines.assign(x=lines["x"] + shift) for shift in range(-half, half + 1)])
     quantiles = near.groupby(places)["y"].quantile([ENDS[0], 0.5, ENDS[1]]).unstack()
     moving = quantiles.set_axis(["low", "y", "high"], axis=1).reset_index()
