@@ -76,9 +76,11 @@ class Sweep(Figure):
         given = self.params
         frame, orders = self._runs(collected)
         by = given.panels or ("" if given.lines == "method" or self._of_setting else "method")
-        frame["panel"] = [base.word(by, value) for value in frame[by]] if by else ""
+        panels = {value: base.word(by, value) for value in orders[by]} if by else {}
+        frame["panel"] = frame[by].map(panels).fillna("") if by else ""
+        labels = {value: str(value) for value in orders[given.lines] if value not in given.levels}
         level = frame["row"].isin(given.levels)
-        frame["label"] = frame[given.lines].astype(object).where(~level, frame["row"])
+        frame["label"] = frame[given.lines].map(labels).where(~level, frame["row"])
         frame["x"], x = self._axis(frame[given.x], orders[given.x])
         places = [*(x.names or x.ticks or ())]
         shown = {"method", "seed", given.x, given.lines, given.panels}
@@ -98,16 +100,18 @@ class Sweep(Figure):
         printed = printed.merge(parts[0][PLACE].drop_duplicates())  # next to a mean of ours
         printed = base.published(workspace, collected, printed, PLACE)
         plotted = pd.concat([*parts, printed.assign(mark="published", style="diamond")], ignore_index=True)
-        labels = [*(value for value in orders[given.lines] if value not in given.levels), *given.levels]
-        panels = [base.word(by, value) for value in orders[by]] if by else [""]
         accuracy = {quantity(name).metric for name in given.metrics} == {DEFAULT}
         return Plot(
             f"{'Accuracy' if accuracy else 'Metrics'} against {x.label}",
-            plotted.assign(label=plotted["label"].map(str)),
+            plotted,
             x,
             [Axis(label, from_zero=self.style == "bar") for label in y_labels],
             note=base.note(plotted, {axis: orders[axis] for axis in averaged}),
-            order={"y_axis": y_labels, "panel": panels, "label": [*map(str, labels)]},
+            order={
+                "y_axis": y_labels,
+                "panel": [*panels.values()],
+                "label": [*labels.values(), *given.levels],
+            },
         )
 
     @property
