@@ -297,7 +297,7 @@ def nothing_finished(collected: Collected, what: str) -> FedshiftError:
     return FedshiftError(collected.path, what, "Train the experiment, then collect it again.")
 
 
-def over_seeds(collected: Collected, frame: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+def over_seeds(collected: Collected, frame: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     """Means of y by the columns `by`, over seeds; `low` and `high` are one standard deviation away.
 
     A seed's value is the mean of its rows; a seed with a missing one is left out. `low` and `high` are NaN
@@ -311,11 +311,11 @@ def over_seeds(collected: Collected, frame: pd.DataFrame, by: Sequence[str]) -> 
     return found.assign(low=found["y"] - std, high=found["y"] + std).reset_index()
 
 
-def _seeds(frame: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+def _seeds(frame: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     return frame.groupby([*by, "seed"], sort=False)["y"].mean(skipna=False).reset_index()
 
 
-def marks(collected: Collected, frame: pd.DataFrame, by: Sequence[str], style: str) -> pd.DataFrame:
+def marks(collected: Collected, frame: pd.DataFrame, by: list[str], style: str) -> pd.DataFrame:
     """The plotted values of several seeds: means in `style`, and single seeds where there are two.
 
     With three or more seeds, the mean has one standard deviation on each side; with two, the single seeds are
@@ -382,9 +382,7 @@ def word(axis: str, value: Any) -> str:
     return str(value) if axis in ("method", "data.dataset") else f"{axis} = {value}"
 
 
-def published(
-    workspace: Workspace, collected: Collected, lines: pd.DataFrame, by: Sequence[str]
-) -> pd.DataFrame:
+def published(workspace: Workspace, collected: Collected, lines: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     """The columns `by` and the published value, y, of each group of `lines`, from the same experiment.
 
     A group varies along no axis except the seed, and held-out domains, over which its value is the mean.

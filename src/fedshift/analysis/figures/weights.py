@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
 
 from fedshift.analysis.clients import SHARES
@@ -81,7 +82,7 @@ def _over_rounds(collected: Collected, frame: pd.DataFrame) -> tuple[pd.DataFram
         plotted = base.marks(collected, lines, places, "line")
         return plotted[(plotted["label"] != LEAST) | (plotted["mark"] == "mean")], base.note(plotted)
     near = pd.concat([lines.assign(x=lines["x"] + shift) for shift in range(-half, half + 1)])
-    quantiles = near.groupby(places)["y"].quantile([ENDS[0], 0.5, ENDS[1]]).unstack()
+    quantiles = near.groupby(places)["y"].quantile(np.array([ENDS[0], 0.5, ENDS[1]])).unstack()
     moving = quantiles.set_axis(["low", "y", "high"], axis=1).reset_index()
     moving = moving.merge(lines[places].drop_duplicates())  # rounds with a value
     return moving.assign(mark="median", style="line"), MOVING
