@@ -6,18 +6,16 @@ Metrics and predictions are those of the round that tables report. Diagnostics a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
-
 import numpy as np
 import pandas as pd
 
 from fedshift.analysis.collected import Collected, diagnostics
-from fedshift.analysis.metrics.base import Array, Metric
+from fedshift.analysis.metrics.base import Metric
 from fedshift.analysis.quantities import PLACE, ROUND, own, reported_sets, reported_values, selected
 from fedshift.common.registry import get
 from fedshift.experiments.column import recorded_of
 from fedshift.experiments.protocols import Rule
+from fedshift.federation.records import BINS
 from fedshift.storage.workspace import Workspace
 
 DOMAINS = "domains"  # of a client: its name, several joined by "+"
@@ -69,48 +67,40 @@ def leading(collected: Collected, metric: str, rule: Rule | None = None) -> pd.S
     return found["leads"].where((place.transform("count") == planned) & (planned > 1))
 
 
-class Confidences(NamedTuple):
-    """Counts of a set of samples by confidence, each [BINS] (fedshift.federation.records).
+COUNTS = ("wrong", "right", "confidence")  # of samples by confidence (fedshift.federation.records)
 
-    They are the wrong samples, the right ones, and the sum of their confidences.
+
+def confidences(collected: Collected) -> pd.DataFrame:
+    """Samples by confidence of all finished runs of a row together: where, method, bin, and COUNTS.
+
+    `where` is `id` (the clients' own samples) or `ood` (the held-out domain). COUNTS are the wrong samples,
+    the right ones, and the sum of their confidences. Each sample has the same weight. Rows without statistics
+    are left out.
     """
-
-    wrong: Array
-    right: Array
-    confidence: Array
-
-
-def confidences(collected: Collected, where: str) -> Mapping[str, Confidences]:
-    """Row -> the confidences of all its finished runs together, each sample with the same weight.
-
-    Rows without statistics are left out.
-
-    `where`: `id` (the clients' own samples) or `ood` (the held-out domain).
-    """
-    rounds = selected(collected)[ROUND]
-    sums: dict[str, Confidences] = {}
-    for frame, arrays in reported_sets(collected, Confidences._fields):
-        frame = frame.assign(at=range(len(frame)))
-        on_domain = frame[(frame["split"] == "target") & (frame["client"] == -1)]
-        shown = (on_domain if where == "ood" else own(frame)).merge(rounds, on=ROUND)
-        methods = shown[PLACE].map(collected.runs["method"])
-        for method, rows in shown["at"].groupby(methods, sort=False):
-            part = Confidences(*(arrays[name][rows.to_numpy()].sum(0) for name in Confidences._fields))
-            sums[str(method)] = Confidences(*map(np.add, sums.get(str(method), (0, 0, 0)), part))
-    return sums
+    by, rounds = ["where", "method", "bin"], selected(collected)[ROUND]
+    parts = [pd.DataFrame(columns=[*by, *COUNTS])]
+    for frame, arrays in reported_sets(collected, COUNTS):
+        frame = frame.assign(at=range(len(frame)), method=frame[PLACE].map(collected.runs["method"]))
+        sides = {"id": own(frame), "ood": frame[(frame["split"] == "target") & (frame["client"] == -1)]}
+        for where, sets in sides.items():
+            shown = sets.merge(rounds, on=ROUND)
+            bins = shown.loc[shown.index.repeat(BINS), ["method"]]
+            bins = bins.assign(where=where, bin=np.tile(np.arange(BINS), len(shown)))
+            parts.append(bins.assign(**{name: arrays[name][shown["at"]].ravel() for name in COUNTS}))
+    return pd.concat(parts[1:] or parts).groupby(by)[[*COUNTS]].sum().reset_index()
 
 
 SHARES = ("weights", "gradalign")  # diagnostics with the clients' weights in the server's step
 INDEX = "place"  # of a number in its tensor; `index` in the file of diagnostics
 
 
-def of_clients(workspace: Workspace, collected: Collected, name: str) -> pd.DataFrame:
-    """A diagnostic of each client after each round: keys, round, client, DOMAINS, INDEX, value.
+def of_clients(workspace: Workspace, collected: Collected, *names: str) -> pd.DataFrame:
+    """Diagnostics of each client after each round: keys, round, client, DOMAINS, name, INDEX, value.
 
     SHARES are in percent.
     """
-    frame = diagnostics(workspace, collected.experiment.name, name).rename(columns={"index": INDEX})
-    frame["value"] = frame["value"].astype(float) * (100 if name in SHARES else 1)
+    frame = diagnostics(workspace, collected.experiment.name, *names).rename(columns={"index": INDEX})
+    frame["value"] = frame["value"].astype(float) * np.where(frame["name"].isin(SHARES), 100, 1)
     return frame.merge(domains(collected), on=[*collected.keys, "client"])
 
 

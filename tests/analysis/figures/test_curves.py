@@ -112,6 +112,15 @@ def test_a_line_per_target_and_a_panel_per_method(project: Project) -> None:
     assert rows(by_target, panel="held out: b", label="fedavg")["y"].tolist() == pytest.approx([50, 60, 70])
 
 
+def test_lines_of_whole_and_other_numbers_are_named_as_in_the_file(project: Project) -> None:
+    """The runs' column has 1.0 for the file's 1, which the legend did not know, and the drawer stopped."""
+    plot = sweep(project, toy(project, seeds=1, values=(1, 2.5)), x="target", lines="clip", metrics=("ood",))
+    assert plot.labels == [*plot.frame["label"].unique()] == ["1", "2.5"]
+    assert [*plot.frame["panel"].unique()] == ["fedavg", "local"]
+    panels = sweep(project, project.collect(), x="target", panels="clip", metrics=("ood",))
+    assert [*panels.frame["panel"].unique()] == ["clip = 1", "clip = 2.5"]
+
+
 @pytest.mark.parametrize(
     ("values", "scale"),
     [

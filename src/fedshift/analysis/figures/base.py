@@ -6,7 +6,6 @@ The queries are means over seeds, headings, notes and names of axes.
 from __future__ import annotations
 
 import fnmatch
-import functools
 import hashlib
 import itertools
 import typing
@@ -75,15 +74,10 @@ AxisValue = Annotated[
 
 
 class Look(NamedTuple):
-    """The look of a label in a figure.
+    """The look of a label. Its place determines the hatch, and the positions of markers on a line."""
 
-    `colour`: "#rrggbb".
-    `marker`: matplotlib's.
-    `place`: determines the hatch, and the positions of markers on a line.
-    """
-
-    colour: str
-    marker: str
+    colour: str  # "#rrggbb"
+    marker: str  # matplotlib's
     place: int
 
 
@@ -116,7 +110,7 @@ class Plot:
     `title`: the figure's kind ("Learning curves").
     `frame`: one row per plotted value, in the order of plotting; the columns are listed below.
     `x`, `y`: the axes; `y` may be several.
-    `labels`: all labels in the order of the legend; by default in order of appearance.
+    `labels`: all labels in the order of the legend; by default as in `order`, or in order of appearance.
     `note`: explains bands and marks.
     `size`: width and height of a panel, in inches.
     `colours`: "#rrggbb" of labels that do not use the fixed colours.
@@ -127,6 +121,7 @@ class Plot:
     `polar`: panels are radars: names of x are directions, y is the distance from the middle.
     `heat`: panels are heat maps: one line per label, one column per name of x, coloured by y, with 0 in
         white.
+    `order`: column -> its values in order. `frame` is sorted by these columns, by the first one first.
 
     Columns of `frame`:
 
@@ -154,14 +149,17 @@ class Plot:
     pictures: Mapping[tuple[str, str, str], NDArray[np.uint8]] = field(default_factory=dict)
     polar: bool = False
     heat: bool = False
+    order: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        frame = self.frame.reset_index(drop=True)
+        frame = self.frame.copy()
         for name, value in {**DEFAULTS, "y_axis": self.axes[0].label}.items():
             frame[name] = frame[name].fillna(value) if name in frame else value
+        frame = in_order(frame, **self.order).reset_index(drop=True)
         numbers = [name for name in ("x", "y", "low", "high") if not is_text(frame[name]).any()]
         object.__setattr__(self, "frame", frame.astype(dict.fromkeys(numbers, float)))
-        object.__setattr__(self, "labels", [*(self.labels or self.frame["label"].unique())])
+        labels = self.labels or self.order.get("label") or self.frame["label"].unique()
+        object.__setattr__(self, "labels", [*labels])
 
     @property
     def axes(self) -> list[Axis]:
@@ -284,8 +282,10 @@ def table(plot: Plot) -> pd.DataFrame:
 
 ENOUGH = 3  # seeds from which a standard deviation is plotted
 GREY = "#8c959f"
-TITLES = {"id": "in-distribution", "ood": "out-of-distribution"}
-OVER_CLIENTS = {"all": "clients by size", "avg": "mean of clients"}
+LABELS = {
+    "id": "in-distribution\naccuracy (%)", "ood": "out-of-distribution\naccuracy (%)",
+    "all": "accuracy ALL (%)\nclients by size", "avg": "accuracy AVG (%)\nmean of clients",
+}  # fmt: skip
 AXES = {"target": "held-out domain", "data.dataset": "data set"}  # in words
 SETTINGS = {"local.lr": "learning rate", "local.batch": "batch size", "local.epochs": "local epochs"}
 SETTING = "setting."  # before a dotted key
@@ -297,36 +297,38 @@ def nothing_finished(collected: Collected, what: str) -> FedshiftError:
     return FedshiftError(collected.path, what, "Train the experiment, then collect it again.")
 
 
-def over_seeds(frame: pd.DataFrame, ddof: int) -> pd.DataFrame:
-    """Means of y over seeds, with one standard deviation on each side where there are ENOUGH seeds.
+def over_seeds(collected: Collected, frame: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Means of y by the columns `by`, over seeds; `low` and `high` are one standard deviation away.
 
-    `frame`: columns seed, y (numbers) and others that identify the values: x, label, panel.
-    `ddof`: of the standard deviation, the protocol's.
+    A seed's value is the mean of its rows; a seed with a missing one is left out. `low` and `high` are NaN
+    with fewer than ENOUGH seeds.
 
-    Returns the other columns, y, `low` and `high` (NaN with fewer seeds), and the `seeds`, the `least` and
-    the `most` of each mean.
+    Returns `by`, y, low, high, and the `seeds`, the `least` and the `most` of each mean.
     """
-    by = [name for name in frame if name not in ("seed", "y")]
-    groups = frame.dropna(subset="y").groupby(by, sort=False, dropna=False)["y"]
+    groups = _seeds(frame, by).dropna(subset="y").groupby(by, sort=False, dropna=False)["y"]
     found = groups.agg(y="mean", seeds="count", least="min", most="max")
-    std = groups.std(ddof=ddof).where(found["seeds"] >= ENOUGH)
+    std = groups.std(ddof=collected.protocol.ddof).where(found["seeds"] >= ENOUGH)
     return found.assign(low=found["y"] - std, high=found["y"] + std).reset_index()
 
 
-def marks(frame: pd.DataFrame, ddof: int, style: str) -> pd.DataFrame:
+def _seeds(frame: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    return frame.groupby([*by, "seed"], sort=False)["y"].mean(skipna=False).reset_index()
+
+
+def marks(collected: Collected, frame: pd.DataFrame, by: list[str], style: str) -> pd.DataFrame:
     """The plotted values of several seeds: means in `style`, and single seeds where there are two.
 
     With three or more seeds, the mean has one standard deviation on each side; with two, the single seeds are
     added. Means come last, except bars, which would hide the seeds and come first.
 
-    `frame`: as for `over_seeds`, with label and x; sorted by x if its values are names.
+    `frame`, `by`: as for `over_seeds`; the frame is sorted by x if its values are names.
     """
     if pd.api.types.is_numeric_dtype(frame["x"]):
         frame = frame.sort_values("x", kind="stable")
-    means = over_seeds(frame, ddof).assign(mark="mean", style=style)
-    line = [name for name in frame if name not in ("x", "y", "seed")]
+    means = over_seeds(collected, frame, by).assign(mark="mean", style=style)
+    line = [name for name in by if name != "x"]
     two = means.loc[means.groupby(line, dropna=False)["seeds"].transform("max") == 2, line].drop_duplicates()
-    seeds = frame.merge(two, on=line).dropna(subset="y").sort_values("seed", kind="stable")
+    seeds = _seeds(frame, by).merge(two, on=line).dropna(subset="y").sort_values("seed", kind="stable")
     seeds["mark"] = "seed " + seeds.pop("seed").astype(str)
     seeds["style"] = "ring" if style in ("dot", "bar") else "thin"
     return pd.concat([means, seeds] if style == "bar" else [seeds, means], ignore_index=True)
@@ -345,12 +347,15 @@ def with_seed(frame: pd.DataFrame) -> pd.DataFrame:
     return frame if "seed" in frame else frame.assign(seed=0)
 
 
-def headings(collected: Collected, frame: pd.DataFrame, methods: bool = False) -> tuple[pd.Series, list[str]]:
-    """The place of each row of `frame` on the axes other than target and seed, in words ("pacs, d = 2").
+def placed(
+    collected: Collected, frame: pd.DataFrame, methods: bool = False
+) -> tuple[pd.DataFrame, dict[str, list[Any]]]:
+    """Add `seed`, and as `row` and `panel` the places in words; also returns all possible ones in order.
 
-    Also returns all possible places in the order of the file.
+    `row` is the place on the axes other than target and seed ("pacs, d = 2"), `panel` the held-out domain, ""
+    without an axis of them. Without an axis of seeds, the seed is 0.
 
-    `methods`: put the method first, and use only axes on which runs differ.
+    `methods`: the row begins with the method, and has only axes on which runs differ.
     """
     axes = [key for key in collected.keys if key not in ("method", "target", "seed")]
     if methods:
@@ -361,15 +366,11 @@ def headings(collected: Collected, frame: pd.DataFrame, methods: bool = False) -
         return ", ".join(filter(None, map(word, axes, place)))
 
     every = itertools.product(*([*orders[axis], None] for axis in axes))
-    texts = [words(place) for place in frame[axes].astype(object).to_numpy()]
-    return pd.Series(texts, frame.index, dtype=object), [*dict.fromkeys(map(words, every))]
-
-
-def panels(collected: Collected, frame: pd.DataFrame) -> tuple[pd.Series | str, list[str]]:
-    """The title of the panel of each row of `frame`, by its held-out domain, and all titles in order."""
-    names = collected.order.get("target", [])
-    words = functools.partial(word, "target")
-    return frame["target"].map(words) if names else "", [*map(words, names)]
+    titles = {value: word("target", value) for value in orders.get("target", ())}
+    rows = [words(place) for place in frame[axes].astype(object).to_numpy()]
+    panels = frame["target"].map(titles).fillna("") if titles else ""
+    order = {"row": [*dict.fromkeys(map(words, every))], "panel": [*titles.values()]}
+    return with_seed(frame).assign(row=rows, panel=panels), order
 
 
 def word(axis: str, value: Any) -> str:
@@ -381,24 +382,31 @@ def word(axis: str, value: Any) -> str:
     return str(value) if axis in ("method", "data.dataset") else f"{axis} = {value}"
 
 
-def published(workspace: Workspace, collected: Collected, points: pd.DataFrame) -> pd.Series[float]:
-    """The published value of each row of `points`; NaN where there is none from the same experiment.
+def published(workspace: Workspace, collected: Collected, lines: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """The columns `by` and the published value, y, of each group of `lines`, from the same experiment.
 
-    `points`: columns method (a row of the experiment), metric and axes, where the target may be AVERAGE.
+    A group varies along no axis except the seed, and held-out domains, over which its value is the mean.
+
+    `lines`: columns `by`, method (a row of the experiment), metric and axes; the target may be AVERAGE.
     """
+    axes = [key for key in ("metric", *collected.keys) if key != "seed"]
+    groups = lines[[*dict.fromkeys([*by, *axes])]].drop_duplicates().groupby(by, sort=False, dropna=False)
+    several = groups[axes].nunique(dropna=False) > 1
+    alike = ~several.drop(columns="target", errors="ignore").any(axis=1)
+    points = groups[axes].first().astype(object).mask(several, AVERAGE)[alike]
     values = []
     for point in points.to_dict("records"):
-        method, metric = str(point.pop("method")), point.pop("metric")
-        axes = {str(axis): value for axis, value in point.items() if not pd.isna(value)}
+        at = {str(axis): value for axis, value in point.items() if not pd.isna(value)}
+        method, metric = at.pop("method"), at.pop("metric")
         names = ("id", "avg") if metric == "id" else (metric,)  # papers print either name of one quantity
-        numbers = (find(workspace, collected.experiment, method, axes, name) for name in names)
-        number = next(filter(None, numbers), None)
-        runs = collected.runs[collected.runs["method"] == method]
-        for axis, wanted in axes.items():
-            runs = runs[runs[axis] != NONE if wanted == AVERAGE else runs[axis] == wanted]
-        alike = number and not differences(workspace, collected.protocol, number, runs)
-        values.append(number.value if number and alike else np.nan)
-    return pd.Series(values, points.index, dtype=float)
+        numbers = (find(workspace, collected.experiment, method, at, name) for name in names)
+        if number := next(filter(None, numbers), None):
+            runs = collected.runs[collected.runs["method"] == method]
+            for axis, wanted in at.items():
+                runs = runs[runs[axis] != NONE if wanted == AVERAGE else runs[axis] == wanted]
+            number = None if differences(workspace, collected.protocol, number, runs) else number
+        values.append(number.value if number else np.nan)
+    return points.index.to_frame(index=False).assign(y=values).dropna(subset="y")
 
 
 def rows_of(frame: pd.DataFrame, collected: Collected) -> list[str]:
@@ -416,16 +424,15 @@ def of_methods(
 
     Raises FedshiftError if no finished run recorded any.
     """
-    parts = [part for name in names if len(part := of_clients(workspace, collected, name))]
-    if not parts:
+    frame = of_clients(workspace, collected, *names)
+    if frame.empty:
         what = f"no finished run here recorded '{' or '.join(names)}'"
         fix = "Plot a method that does (`fedshift list methods`), trained here."
         raise FedshiftError(collected.path, what, fix)
-    frame = with_seed(pd.concat(parts, ignore_index=True)).rename(columns={DOMAINS: "label", "value": "y"})
-    frame["row"], rows = headings(collected, frame, methods=True)
-    frame["panel"], titles = panels(collected, frame)
+    frame, order = placed(collected, frame, methods=True)
+    frame = frame.rename(columns={DOMAINS: "label", "value": "y"})
     labels = [*frame.sort_values("client", kind="stable")["label"].unique()]
-    return frame, {"row": rows, "panel": titles, "label": labels}
+    return frame, {**order, "label": labels}
 
 
 def at_the_end(frame: pd.DataFrame) -> pd.DataFrame:
@@ -457,14 +464,24 @@ def shown(frame: pd.DataFrame, collected: Collected, at: Sequence[str]) -> tuple
     return frame, ", ".join(words)
 
 
+def by_metric(
+    collected: Collected, frame: pd.DataFrame, metrics: Sequence[str]
+) -> tuple[pd.DataFrame, list[str]]:
+    """A row for each value of a metric, with the columns metric, y and y_axis, and all labels of y axes.
+
+    Raises FedshiftError where no metric has a value.
+    """
+    present = [metric for metric in metrics if frame[metric].notna().any()]
+    if not present:
+        raise nothing_finished(collected, f"no finished run has a value of {', '.join(metrics)}")
+    lines = frame.melt([name for name in frame if name not in metrics], present, "metric", "y")
+    return lines.assign(y_axis=lines["metric"].map(axis_label)), [*map(axis_label, present)]
+
+
 def axis_label(quantity: str) -> str:
     """The label of a quantity's axis, with its unit."""
-    if quantity in TITLES:
-        return f"{TITLES[quantity]}\naccuracy (%)"
-    if quantity in OVER_CLIENTS:
-        return f"accuracy {quantity.upper()} (%)\n{OVER_CLIENTS[quantity]}"
     unit = "%" if in_percent(quantity) else "nats" if quantity.startswith("loss.") else ""
-    return heading(quantity) + (f" ({unit})" if unit else "")
+    return LABELS.get(quantity) or heading(quantity) + (f" ({unit})" if unit else "")
 
 
 def in_words(quantity: str) -> str:

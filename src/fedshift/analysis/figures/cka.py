@@ -5,7 +5,7 @@ import pandas as pd
 from fedshift.analysis.clients import DOMAINS, domains
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.evaluated import results_of
-from fedshift.analysis.figures.base import Axis, Figure, Plot, held_out, in_order, notes, rows_of
+from fedshift.analysis.figures.base import Axis, Figure, Plot, held_out, notes, rows_of
 from fedshift.storage.workspace import Workspace
 
 PAIRS = 15  # with more pairs, each client has its mean over the others instead
@@ -21,19 +21,19 @@ class CKA(Figure):
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
         frame = _pairs(_named(collected, results_of(workspace, collected, "cka")))
         methods, names = rows_of(frame, collected), [*frame.sort_values("rank")["x"].unique()]
-        runs = frame.groupby(["method", "x", "digest"], sort=False)["cka"].mean().rename("y").reset_index()
-        runs = runs.rename(columns={"method": "label"})
+        frame = frame.rename(columns={"method": "label", "cka": "y"})
+        runs = frame.groupby(["label", "x", "digest"], sort=False)["y"].mean().reset_index()
         by = runs.groupby(["label", "x"], sort=False)["y"]
         rings = runs[by.transform("size") > 1].assign(mark="run", style="ring")
         several = frame["digest"].nunique() > len(methods)
         return Plot(
             "Similarity of clients' networks",
-            in_order(pd.concat([rings, by.mean().reset_index()]), label=methods, x=names),
+            pd.concat([rings, by.mean().reset_index()]),
             Axis("pair of clients" if "–" in names[0] else "client, mean over all others", names=names),
             Axis("linear CKA of features\n(1: identical)", limits=(0.0, 1.03)),
-            methods,
-            notes(held_out(collected, frame), several and "dots: means over runs; rings: runs"),
+            note=notes(held_out(collected, frame), several and "dots: means over runs; rings: runs"),
             size=(max(3.6, 0.5 * len(names)), 2.7),
+            order={"label": methods, "x": names},
         )
 
 
@@ -54,8 +54,8 @@ def _pairs(frame: pd.DataFrame) -> pd.DataFrame:
     The order of a pair of domains does not depend on which clients hold them.
     """
     turned = (frame["first"] > frame["second"]) & (not frame["first"].str.isdigit().all())
-    for one, two in (NAMES.keys(), NAMES.values()):
-        frame[one], frame[two] = frame[one].mask(turned, frame[two]), frame[two].mask(turned, frame[one])
+    other = frame.rename(columns={"first": "second", "second": "first", "client": "other", "other": "client"})
+    frame = frame.mask(turned, other)
     pair = frame["first"] + "–" + frame["second"]
     if pair.nunique() <= PAIRS:
         return frame.assign(x=pair, rank=frame["client"] * 1000 + frame["other"])

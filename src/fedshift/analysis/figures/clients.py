@@ -11,6 +11,7 @@ from fedshift.experiments.column import DEFAULT
 from fedshift.storage.workspace import Workspace
 
 WHOLE = 100.0
+PLACE = ["panel", "label", "x"]
 
 
 @dataclass(frozen=True)
@@ -40,17 +41,18 @@ class Clients(Figure):
         places = [collected.runs[key] for key in collected.keys if key != "target"]
         whole = collected.runs.loc[finished.groupby(places, dropna=False).transform("all"), collected.keys]
         frame = by_client(collected, DEFAULT).merge(whole)
+        frame = frame.rename(columns={"method": "label", DOMAINS: "x", "value": "y"})
         if frame.empty:
             raise base.nothing_finished(collected, "holds no seed with all its runs")
-        frame = base.with_seed(frame).sort_values("client", kind="stable")
-        frame["panel"], panels = base.headings(collected, frame)
+        frame, order = base.placed(collected, frame.sort_values("client", kind="stable"))
         radar = self.params.style == "radar"
-        frame = frame.rename(columns={"method": "label", DOMAINS: "x", "value": "y"})
-        seeds = frame.groupby(["panel", "label", "x", "seed"], sort=False)["y"].mean().reset_index()
+        seeds = (
+            frame.assign(panel=frame["row"]).groupby([*PLACE, "seed"], sort=False)["y"].mean().reset_index()
+        )
         if self.params.scaled:
             means = seeds.groupby(["panel", "x", "label"])["y"].transform("mean")
             seeds["y"] *= WHOLE / means.groupby([seeds["panel"], seeds["x"]]).transform("max")
-        plotted = base.marks(seeds, collected.protocol.ddof, "dot")
+        plotted = base.marks(collected, seeds, PLACE, "dot")
         if radar:
             plotted = plotted[plotted["mark"] == "mean"].assign(style="marked", low=None, high=None)
         unit = "% of the best" if self.params.scaled else "%"
@@ -59,15 +61,15 @@ class Clients(Figure):
         most = plotted.groupby("panel")["x"].nunique().max()
         return Plot(
             "Accuracy by client",
-            base.in_order(plotted, panel=panels, label=collected.experiment.rows),
+            plotted,
             Axis("client, by its domain"),
             Axis(f"accuracy\non own samples ({unit})", limits=limits),
-            collected.experiment.rows,
-            base.notes(
+            note=base.notes(
                 base.note(plotted, {"target": collected.order["target"]} if "target" in frame else {}),
                 self.params.scaled and "100: the best method on this client",
                 limits and f"middle: {middle:g}",
             ),
             size=(3.1, 2.9) if radar else (max(2.6, min(6.0, 0.5 * most)), 2.7),
             polar=radar,
+            order={"panel": order["row"], "label": collected.experiment.rows},
         )

@@ -20,7 +20,7 @@ from fedshift.common.errors import FedshiftError
 from fedshift.experiments.axes import NONE
 from fedshift.storage.workspace import Workspace
 
-PLOTTED = ["row", "panel", "label", "y_axis", "x", "seed", "y"]
+PANEL = ["row", "panel", "label", "y_axis"]
 ROUNDS = "rounds"
 ALONG = {ROUNDS: "round", "bytes": "sent and received by all clients (MB)"}
 
@@ -55,39 +55,26 @@ class Curves(Figure):
         drawn = fnmatch.filter(collected.experiment.methods, self.params.rows)
         patterns = self.params.highlight or ("*",)
         grey = [name for name in drawn if not any(fnmatch.fnmatchcase(name, one) for one in patterns)]
-        frame = base.with_seed(curves(collected, metrics))
+        frame = curves(collected, metrics)
         frame = frame[frame["method"].isin(drawn)].reset_index(drop=True)
         if frame.empty:
             raise base.nothing_finished(collected, "holds no finished run")
         frame["x"] = frame["round"] if self.params.x == ROUNDS else frame["round"] * _bytes(collected, frame)
-        frame = frame.dropna(subset="x")
+        frame, order = base.placed(collected, frame.dropna(subset="x"))
         if frame.empty:
             what = "its runs sent no bytes to draw against"
             raise FedshiftError(collected.path, what, "Say `x: rounds`.")
-        frame["row"], rows = base.headings(collected, frame)
+        average = base.word("target", AVERAGE)
         if "target" in frame:
-            frame = pd.concat([frame, _average(collected, frame, metrics)], ignore_index=True)
-        frame["panel"], titles = base.panels(collected, frame)
-        points = [key for key in collected.keys if key not in ("method", "seed")]
-        lines = frame.melt([*points, "row", "panel", "method", "x", "seed"], metrics, "metric", "y")
-        lines = lines.assign(label=lines["method"], y_axis=lines["metric"].map(base.axis_label))
-        lines = lines.dropna(subset="y")
-        if lines.empty:
-            raise base.nothing_finished(collected, f"no finished run has a value of {', '.join(metrics)}")
-        means = base.marks(lines[PLOTTED], collected.protocol.ddof, "line")
+            frame = pd.concat([frame, _average(collected, frame, metrics).assign(panel=average)])
+        lines, labels = base.by_metric(collected, frame, metrics)
+        lines = lines.assign(label=lines["method"]).dropna(subset="y")
+        means = base.marks(collected, lines, [*PANEL, "x"], "line")
         means = means[~means["label"].isin(grey) | (means["mark"] == "mean")]
         means.loc[means["label"].isin(grey), ["style", "low", "high"]] = "thin", None, None
-        levels = lines[~lines["label"].isin(grey)].drop_duplicates([*points, "label", "metric"])
-        values = base.published(workspace, collected, levels[["method", "metric", *points]])
-        levels = levels[PLOTTED].drop(columns="seed").assign(x=np.nan, y=values)
-        levels = levels.dropna(subset="y").assign(mark="published", style="level")
-        plotted = base.in_order(
-            pd.concat([means, levels], ignore_index=True),
-            row=rows,
-            y_axis=[base.axis_label(metric) for metric in metrics],
-            panel=["", *titles, base.word("target", AVERAGE)],
-            label=sorted(drawn, key=lambda name: name not in grey),
-        )
+        levels = base.published(workspace, collected, lines[~lines["label"].isin(grey)], PANEL)
+        levels = levels.assign(x=np.nan, mark="published", style="level")
+        plotted = pd.concat([means, levels], ignore_index=True)
         ends = float(frame["x"].min()), float(frame["x"].max())
         limits = ends if ends[0] < ends[1] else None
         alone = plotted.groupby("row")["panel"].nunique().max() == 1
@@ -95,7 +82,7 @@ class Curves(Figure):
             "Learning curves",
             plotted,
             Axis(ALONG[self.params.x], limits=limits, whole=self.params.x == ROUNDS),
-            [Axis(label) for label in plotted["y_axis"].unique()],
+            [*map(Axis, labels)],
             sorted(collected.experiment.rows, key=lambda name: name in grey),
             base.notes(
                 base.note(plotted),
@@ -104,13 +91,19 @@ class Curves(Figure):
             ),
             size=(3.6, 2.7) if alone else (1.9, 2.1),
             colours=dict.fromkeys(grey, base.GREY),
+            order={
+                "row": order["row"],
+                "y_axis": labels,
+                "panel": ["", *order["panel"], average],
+                "label": sorted(drawn, key=lambda name: name not in grey),
+            },
         )
 
 
 def _average(collected: Collected, frame: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
     """Curves of the mean over several held-out domains of a row of panels, at x and seeds that all have."""
     runs = collected.runs[collected.runs["target"].isin({*frame["target"]} - {NONE})]
-    planned = runs["target"].groupby(base.headings(collected, runs)[0]).nunique()
+    planned = runs["target"].groupby(base.placed(collected, runs)[0]["row"]).nunique()
     by = [key for key in dict.fromkeys([*collected.keys, "row", "x", "seed"]) if key != "target"]
     groups = frame[frame["target"].notna() & (frame["target"] != NONE)].groupby(by, dropna=False)
     means = groups[[*metrics]].mean().assign(count=groups.size()).reset_index()

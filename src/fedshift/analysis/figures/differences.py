@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from fedshift.analysis.collected import Collected
@@ -47,43 +48,40 @@ class Differences(Figure):
             raise FedshiftError(where, what, "Add it to `axes`.")
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
-        frame, panels = self._differences(collected)
-        frame = frame.rename(columns={"method": "name", "target": "label"})
-        means = frame.groupby(["name", "label"])["y"].mean().groupby("name").mean()
+        frame, order = self._differences(collected)
+        sums = frame.assign(y=frame["y"] * frame["seeds"]).groupby(["method", "target"])[["y", "seeds"]].sum()
+        means = (sums["y"] / sums["seeds"]).groupby("method").mean()  # over runs of a domain, then domains
         methods = [*means.sort_values(ascending=False, kind="stable").index]
-        domains = [name for name in collected.order["target"] if (frame["label"] == name).any()]
-
-        columns = ["panel", "label", "name", "seed", "y"]
-        dots = base.over_seeds(frame[columns], collected.protocol.ddof)
-        thin = "thin line: ± one standard deviation over seeds"
-        if (dots["seeds"] < base.ENOUGH).all():
-            thin, two = "thin line: the lower to the higher of two seeds", dots["seeds"] == 2
-            dots = dots.assign(low=dots["least"].where(two), high=dots["most"].where(two))
-        whole = dots.groupby(["panel", "name"])["y"].agg(y="mean", domains="count").reset_index()
-        whole = whole[whole["domains"] == whole["panel"].map(dots.groupby("panel")["label"].nunique())]
-        ends = {"low": whole["y"].clip(upper=0), "high": whole["y"].clip(lower=0)}
-        whole = whole.assign(label=MEAN, style="square", **ends)
-        plotted = base.in_order(pd.concat([whole, dots]), panel=panels, label=[MEAN, *domains], name=methods)
-
+        whole, thin = frame["target"] == MEAN, "thin line: ± one standard deviation over seeds"
+        if not (frame["seeds"] >= base.ENOUGH).any():
+            thin, two = "thin line: the lower to the higher of two seeds", frame["seeds"] == 2
+            frame = frame.assign(low=frame["least"].where(two), high=frame["most"].where(two))
+        note = base.notes("grey: mean over held-out domains", frame["low"].notna().any() and thin)
+        frame.loc[whole, "low"], frame.loc[whole, "high"] = frame["y"].clip(upper=0), frame["y"].clip(lower=0)
+        style = np.where(whole, "square", "dot")
         metric = f" in {self.params.metric}" if self.params.metric != "ood" else ""
         return Plot(
             f"Differences from {self.params.to}{metric}",
-            plotted.assign(x=plotted["y"], y=plotted["name"]),
+            frame.rename(columns={"method": "y", "target": "label", "y": "x"}).assign(style=style),
             Axis(f"{base.in_words(self.params.metric)}\nminus that of {self.params.to}{self._unit}"),
             Axis(names=methods),
-            [*domains, MEAN],
-            base.notes("grey: mean over held-out domains", dots["low"].notna().any() and thin),
+            [*order["target"], MEAN],
+            note,
             size=(WIDTH, BLANK + LINE * len(methods)),
             colours={MEAN: base.GREY},
             rules={"x": [0.0]},
+            order={"panel": order["panel"], "label": [MEAN, *order["target"]], "y": methods},
         )
 
     @property
     def _unit(self) -> str:
         return " (points)" if in_percent(self.params.metric) else ""
 
-    def _differences(self, collected: Collected) -> tuple[pd.DataFrame, list[str]]:
-        """One row per run that has its counterpart: keys, panel, difference as `y`; and all panels."""
+    def _differences(self, collected: Collected) -> tuple[pd.DataFrame, dict[str, list[str]]]:
+        """Means of paired differences over seeds as y, and the orders of panel and target.
+
+        They are on each held-out domain, then, as target MEAN, over all domains where none is missing.
+        """
         metric = self.params.metric
         frame = base.with_seed(selected(collected, quantities=[metric]))
         frame = frame[frame["target"] != NONE].dropna(subset=[metric])
@@ -93,5 +91,12 @@ class Differences(Figure):
         if pairs.empty:
             what = f"has no run of another method next to one of {self.params.to}"
             raise base.nothing_finished(collected, what)
-        places, panels = base.headings(collected, pairs)
-        return pairs.assign(y=pairs[metric] - pairs[f"{metric} to"], panel=places), panels
+        pairs["y"] = pairs[metric] - pairs[f"{metric} to"]
+        pairs, order = base.placed(collected, pairs)
+        pairs["panel"] = pairs["row"]
+        dots = base.over_seeds(collected, pairs, ["panel", "target", "method"])
+        means = dots.groupby(["panel", "method"])["y"].agg(y="mean", domains="count").reset_index()
+        every = means["panel"].map(dots.groupby("panel")["target"].nunique())
+        domains = [name for name in collected.order["target"] if (dots["target"] == name).any()]
+        whole = means[means["domains"] == every].assign(target=MEAN)
+        return pd.concat([dots, whole], ignore_index=True), {"panel": order["row"], "target": domains}

@@ -165,13 +165,6 @@ def _grid(plot: Plot) -> list[tuple[tuple[str, str], list[str | None]]]:
     ]
 
 
-def _picture(axes: Axes, pixels: Any) -> None:
-    height, width, _ = pixels.shape
-    axes.imshow(pixels, extent=(0, 1, 0, 1), aspect="auto", interpolation="nearest")
-    axes.set(xticks=[], yticks=[])
-    axes.set_box_aspect(height / width)
-
-
 def _heat(axes: Axes, plot: Plot, frame: pd.DataFrame) -> None:
     """Cells of all labels, coloured by value, up to the 95% quantile of absolute values of the whole plot."""
     columns = [*dict.fromkeys(frame["x"])]
@@ -194,7 +187,11 @@ def _panel(axes: Axes, plot: Plot, place: tuple[str, str, str], y: Axis) -> None
         axes.spines[:].set_visible(False)
         axes.grid(visible=False)
     if place in plot.pictures:
-        return _picture(axes, plot.pictures[place])
+        pixels = plot.pictures[place]
+        axes.imshow(pixels, extent=(0, 1, 0, 1), aspect="auto", interpolation="nearest")
+        axes.set(xticks=[], yticks=[])
+        axes.set_box_aspect(pixels.shape[0] / pixels.shape[1])
+        return
     frame = plot.frame[(plot.frame[["row", "y_axis", "panel"]] == [*place]).all(axis=1)].copy()
     if plot.heat:
         return _heat(axes, plot, frame)

@@ -5,7 +5,7 @@ from typing import Literal
 
 from fedshift.analysis.clients import INDEX
 from fedshift.analysis.collected import Collected
-from fedshift.analysis.figures.base import Axis, Figure, Plot, at_the_end, in_order, notes, of_methods
+from fedshift.analysis.figures.base import Axis, Figure, Plot, at_the_end, notes, of_methods
 from fedshift.storage.workspace import Workspace
 
 
@@ -28,32 +28,21 @@ class Embeddings(Figure):
     Params = Params
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
-        frame, orders = of_methods(workspace, collected, "embeddings")
-        size, by = int(frame[INDEX].max()) + 1, ["row", "panel", "label", "seed"]
-        frame["mark"] = "seed " + frame["seed"].astype(str)
-        orders["seed"] = [*frame["seed"].unique()]
+        frame, order = of_methods(workspace, collected, "embeddings")
+        frame = frame.assign(mark="seed " + frame["seed"].astype(str))
+        order["seed"] = [*frame["seed"].unique()]
+        size, by = int(frame[INDEX].max()) + 1, ["row", "panel", "label", "seed", "mark"]
         if self.params.at == "rounds":
-            lines = frame[frame[INDEX] == 0].groupby([*by, "mark", "round"], sort=False)["y"].mean()
-            plotted = lines.sort_index(level="round", sort_remaining=False).reset_index()
-            plotted = plotted.rename(columns={"round": "x"}).assign(style="line")
+            first = frame[frame[INDEX] == 0].rename(columns={"round": "x"}).sort_values("x", kind="stable")
+            plotted = first.groupby([*by, "x"], sort=False)["y"].mean().reset_index().assign(style="line")
             x, y = Axis("round", whole=True), Axis("embedding" + " (first number)" * (size > 1))
-            about = "the first of"
+            about = notes("lines: single seeds", size > 1 and f"the first of {size} numbers")
         else:
-            index, last = [*by, "mark", "client"], at_the_end(frame)
-            numbers = last.pivot_table(index=index, columns=INDEX, values="y", sort=False).reset_index()
-            plotted = numbers.assign(x=numbers[0], y=numbers[1] if size > 1 else numbers["mark"])
-            plotted = plotted.assign(mark="after the last round")
+            last = at_the_end(frame).pivot_table("y", [*by, "client"], INDEX).reset_index()
+            plotted = last.assign(
+                x=last[0], y=last[1] if size > 1 else last["mark"], mark="after the last round"
+            )
             x = Axis("first number" if size > 1 else "embedding (no unit)")
             y = Axis("second number") if size > 1 else Axis(names=[*frame["mark"].unique()])
-            about = "the first two of"
-        return Plot(
-            "Client embeddings",
-            in_order(plotted, **orders),
-            x,
-            y,
-            orders["label"],
-            notes(
-                self.params.at == "rounds" and "lines: single seeds", size > 1 and f"{about} {size} numbers"
-            ),
-            size=(2.1, 1.7),
-        )
+            about = notes(size > 1 and f"the first two of {size} numbers")
+        return Plot("Client embeddings", plotted, x, y, note=about, size=(2.1, 1.7), order=order)

@@ -42,22 +42,23 @@ class Filters(Figure):
         frame, which = shown(frame[frame["method"] == row], collected, self.params.at)
         clients = sorted(frame["client"].unique())[:CLIENTS]
         frame = frame[frame["client"].isin(clients)].sort_values(["place", "client"], kind="stable")
-        parts, pictures = [], {}
+        frame = frame.assign(
+            x=frame["rank"], y=frame["response"], label="filter " + frame["filter"].astype(str)
+        )
+        frame["mark"] = "image " + frame["sample"].astype(str)
+        pictures = {}
         for (_, client), part in frame.groupby(["place", "client"], sort=False):
             numbers = ", ".join(map(str, sorted(part["filter"].unique())))
             stage = f"{part['layer'].iloc[0]}, filters\n{numbers} from the top"
             domains = ", ".join(dict.fromkeys(part["domain"]))
             panel = f"client {client}: {domains}\npatches | gradients"
+            frame.loc[part.index, ["y_axis", "panel"]] = stage, panel
             pictures["", stage, panel] = _picture(part)
-            labels = "filter " + part["filter"].astype(str)
-            values = part.assign(x=part["rank"], y=part["response"], label=labels, panel=panel, y_axis=stage)
-            parts.append(values.assign(mark="image " + part["sample"].astype(str)))
-        plotted = pd.concat(parts, ignore_index=True)
         return Plot(
             "What filters respond to",
-            plotted,
+            frame,
             Axis("rank"),
-            [Axis(stage) for stage in plotted["y_axis"].unique()],
+            [*map(Axis, frame["y_axis"].unique())],
             note=f"{row}, {which}; {MEANING}",
             size=(2.6, 1.8),
             pictures=pictures,
@@ -65,19 +66,12 @@ class Filters(Figure):
 
 
 def _picture(frame: pd.DataFrame) -> NDArray[np.uint8]:
-    """[lines of px, .., 3]: one stage of one client's network."""
-    lines = [_line(part.sort_values("rank")) for _, part in frame.groupby("filter")]
-    widest = max(line.shape[1] for line in lines)
-    missing = [((0, GAP), (0, widest - line.shape[1]), (0, 0)) for line in lines]
-    padded = [np.pad(line, pad, constant_values=255) for line, pad in zip(lines, missing, strict=True)]
-    return np.concatenate(padded)
-
-
-def _line(frame: pd.DataFrame) -> NDArray[np.uint8]:
-    """[px, .., 3]: patches side by side, then their gradients."""
-    tiles = []
-    for name in ("patch", "gradient"):
-        for data, px in zip(frame[name], frame["px"], strict=True):
-            tiles.append(np.pad(pixels(data, px), ((0, 0), (0, GAP), (0, 0)), constant_values=255))
-        tiles.append(np.full((tiles[0].shape[0], 2 * GAP, 3), 255, np.uint8))
-    return np.concatenate(tiles[:-1], axis=1)
+    """[.., .., 3]: the patches of one stage of one client's network, then their gradients."""
+    px, line = int(frame["px"].iloc[0]), frame["filter"].rank(method="dense").astype(int) - 1
+    place = frame.groupby("filter")["rank"].rank(method="first").astype(int) - 1
+    step, most = px + GAP, place.max() + 1
+    canvas = np.full((step * (line.max() + 1), 2 * step * most + 2 * GAP, 3), 255, np.uint8)
+    for name, left in (("patch", 0), ("gradient", step * most + 2 * GAP)):
+        for data, row, column in zip(frame[name], step * line, left + step * place, strict=True):
+            canvas[row : row + px, column : column + px] = pixels(data, px)
+    return canvas

@@ -1,11 +1,9 @@
 """Heat map: every method minus another one, on every held-out domain."""
 
-import pandas as pd
-
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.figures import base
 from fedshift.analysis.figures.base import Axis, Plot
-from fedshift.analysis.figures.differences import Differences
+from fedshift.analysis.figures.differences import MEAN, Differences
 from fedshift.analysis.quantities import lower_is_better
 from fedshift.storage.workspace import Workspace
 
@@ -22,25 +20,18 @@ class Heatmap(Differences):
     name = "heatmap"
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
-        frame, panels = self._differences(collected)
-        cells = frame.groupby(["panel", "method", "target"], sort=False)["y"].mean().reset_index()
-        means = cells.groupby(["panel", "method"], sort=False)["y"].agg(y="mean", own="size").reset_index()
-        domains_of = cells.groupby("panel")["target"].nunique()
-        means = means[means["own"] == means["panel"].map(domains_of)].assign(target="mean")
-        together = pd.concat([cells, means]).rename(columns={"method": "label", "target": "x"})
-        order = cells.groupby("method")["y"].mean().sort_values(ascending=False, kind="stable").index
-        domains = [name for name in collected.order["target"] if (together["x"] == name).any()]
-        plotted = base.in_order(together, panel=panels, label=[*order], x=[*domains, "mean"])
+        frame, order = self._differences(collected)
+        means = frame[frame["target"] != MEAN].groupby("method")["y"].mean()
+        methods = means.sort_values(ascending=False, kind="stable").index
         metric = base.in_words(self.params.metric)
         better, worse = ("red", "blue") if lower_is_better(self.params.metric) else ("blue", "red")
-        columns = max(plotted.groupby("panel")["x"].nunique())
         return Plot(
             f"{metric[0].upper()}{metric[1:]} minus that of {self.params.to}{self._unit}",
-            plotted[["panel", "label", "x", "y"]],
+            frame[["panel", "method", "target", "y"]].rename(columns={"method": "label", "target": "x"}),
             Axis(),
             Axis(),
-            [*order],
-            f"mean over seeds of paired differences; {better}: better, {worse}: worse",
-            size=(COLUMN * columns, 0.3 + LINE * len(order)),
+            note=f"mean over seeds of paired differences; {better}: better, {worse}: worse",
+            size=(COLUMN * max(frame.groupby("panel")["target"].nunique()), 0.3 + LINE * len(methods)),
             heat=True,
+            order={"panel": order["panel"], "label": [*methods], "x": [*order["target"], MEAN]},
         )

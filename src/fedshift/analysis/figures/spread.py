@@ -2,7 +2,7 @@
 
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.evaluated import results_of
-from fedshift.analysis.figures.base import Axis, Figure, Plot, held_out, in_order, notes, rows_of
+from fedshift.analysis.figures.base import Axis, Figure, Plot, held_out, notes, rows_of
 from fedshift.common.errors import FedshiftError
 from fedshift.storage.workspace import Workspace
 
@@ -37,12 +37,12 @@ class LayerSpread(Figure):
         )
         return Plot(
             "Spread of the clients' weights",
-            in_order(found.assign(style="marked"), label=methods, x=layers),
+            found.assign(style="marked"),
             Axis("layer, from the input", names=layers),
             Axis("std of weights over clients\n(unit of weights)"),
-            methods,
-            note,
+            note=note,
             size=(max(3.6, 0.75 * len(layers)), 2.7),
+            order={"label": methods, "x": layers},
         )
 
 

@@ -15,13 +15,14 @@ from fedshift.analysis.cells import setting
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.figures import base
 from fedshift.analysis.figures.base import Axes, Axis, AxisName, Figure, Metric, Plot, Row, Rows
-from fedshift.analysis.published import AVERAGE
 from fedshift.analysis.quantities import selected
 from fedshift.common.errors import FedshiftError, unknown
 from fedshift.experiments.axes import NONE
 from fedshift.experiments.column import DEFAULT, quantity
 from fedshift.experiments.schema import Experiment
 from fedshift.storage.workspace import Workspace
+
+PLACE = ["y_axis", "panel", "label", "x"]
 
 
 @dataclass(frozen=True)
@@ -72,49 +73,45 @@ class Sweep(Figure):
             raise FedshiftError(where, what, "Say `lines: method` or `panels: method`.")
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
-        given, ddof = self.params, collected.protocol.ddof
+        given = self.params
         frame, orders = self._runs(collected)
-        metrics = [metric for metric in given.metrics if frame[metric].notna().any()]
-        if not metrics:
-            what = f"no finished run has a value of {', '.join(given.metrics)}"
-            raise base.nothing_finished(collected, what)
         by = given.panels or ("" if given.lines == "method" or self._of_setting else "method")
-        frame["panel"] = [base.word(by, value) for value in frame[by]] if by else ""
+        panels = {value: base.word(by, value) for value in orders[by]} if by else {}
+        frame["panel"] = frame[by].map(panels).fillna("") if by else ""
+        labels = {value: str(value) for value in orders[given.lines] if value not in given.levels}
         level = frame["row"].isin(given.levels)
-        frame["label"] = frame[given.lines].astype(object).where(~level, frame["row"])
+        frame["label"] = frame[given.lines].map(labels).where(~level, frame["row"])
         frame["x"], x = self._axis(frame[given.x], orders[given.x])
-        places = x.names or x.ticks or ()
+        places = [*(x.names or x.ticks or ())]
         shown = {"method", "seed", given.x, given.lines, given.panels}
         averaged = [axis for axis in collected.keys if axis not in shown]
         if "target" in averaged:  # a mean over held-out domains excludes runs without one
             domains = frame.groupby(["panel", "label"], dropna=False)["target"].transform("nunique")
             frame = frame[(domains <= 1) | (frame["target"] != NONE)]
-        level = level[frame.index]
-        runs, level_runs = base.in_order(frame[~level], x=places), frame[level]
+        lines, y_labels = base.by_metric(collected, base.in_order(frame, x=places), given.metrics)
+        level = lines["row"].isin(given.levels)
+        runs, ends = lines[~level], places[:: max(1, len(places) - 1)]
         style = "dot" if x.names and self.style == "marked" else self.style
-        means = base.marks(_by_seed(runs, metrics), ddof, style)
-        parts = [means]
-        if len(level_runs):
-            ends = places[:: max(1, len(places) - 1)]
-            across = pd.concat([level_runs.assign(x=end) for end in ends])
-            parts.append(base.marks(_by_seed(across, metrics), ddof, "line"))
-        parts.append(self._published(workspace, collected, runs, means))
-        lines = [value for value in orders[given.lines] if value not in given.levels]
-        labels = [*lines, *given.levels]
-        plotted = base.in_order(
-            pd.concat(parts, ignore_index=True),
-            y_axis=[base.axis_label(metric) for metric in metrics],
-            panel=[base.word(by, value) for value in orders[by]] if by else [""],
-            label=labels,
-        )
+        parts = [base.marks(collected, runs, PLACE, style)]
+        if level.any():
+            levels = pd.concat([lines[level].assign(x=end) for end in ends])
+            parts.append(base.marks(collected, levels, PLACE, "line"))
+        printed = runs.assign(method=runs["row"]).dropna(subset=collected.keys)
+        printed = printed.merge(parts[0][PLACE].drop_duplicates())  # next to a mean of ours
+        printed = base.published(workspace, collected, printed, PLACE)
+        plotted = pd.concat([*parts, printed.assign(mark="published", style="diamond")], ignore_index=True)
         accuracy = {quantity(name).metric for name in given.metrics} == {DEFAULT}
         return Plot(
             f"{'Accuracy' if accuracy else 'Metrics'} against {x.label}",
-            plotted.assign(label=plotted["label"].map(str)),
+            plotted,
             x,
-            [Axis(base.axis_label(metric), from_zero=self.style == "bar") for metric in metrics],
-            [*map(str, labels)],
-            base.note(plotted, {axis: orders[axis] for axis in averaged}),
+            [Axis(label, from_zero=self.style == "bar") for label in y_labels],
+            note=base.note(plotted, {axis: orders[axis] for axis in averaged}),
+            order={
+                "y_axis": y_labels,
+                "panel": [*panels.values()],
+                "label": [*labels.values(), *given.levels],
+            },
         )
 
     @property
@@ -149,34 +146,6 @@ class Sweep(Figure):
             return column.map(names, na_action="ignore"), Axis(name, names=[*names.values()])
         scale: Any = "log" if _geometric(order) else "linear"
         return column.astype(float), Axis(name, scale, ticks=sorted(map(float, order)))
-
-    def _published(
-        self, workspace: Workspace, collected: Collected, runs: pd.DataFrame, means: pd.DataFrame
-    ) -> pd.DataFrame:
-        """The published value of each mean whose runs vary along no axis except held-out domains."""
-        axes = {axis: "row" if axis == "method" else axis for axis in collected.keys if axis != "seed"}
-        groups = runs.groupby(["panel", "label", "x"], dropna=False)
-        points = pd.DataFrame({axis: groups[column].agg(_common) for axis, column in axes.items()}).dropna()
-        metrics = {base.axis_label(metric): metric for metric in self.params.metrics}
-        found = means.loc[means["mark"] == "mean", ["panel", "label", "x", "y_axis"]]
-        points = found.merge(points.reset_index(), on=["panel", "label", "x"])
-        at = points[[*axes]].assign(metric=points["y_axis"].map(metrics))
-        found = points[[*found]].assign(y=base.published(workspace, collected, at))
-        return found.dropna(subset="y").assign(mark="published", style="diamond")
-
-
-def _common(values: pd.Series[Any]) -> Any:
-    """The value that runs have in common; AVERAGE for several held-out domains, otherwise None."""
-    several = AVERAGE if values.name == "target" else None
-    return values.iloc[0] if values.nunique(dropna=False) == 1 else several
-
-
-def _by_seed(runs: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
-    """The mean of each seed over the averaged axes, if none of its runs is missing."""
-    keys = ["panel", "label", "x", "seed"]
-    values = runs.melt(keys, metrics, "metric", "y").astype({"y": float})
-    seeds = values.groupby(["metric", *keys], sort=False)["y"].mean(skipna=False).reset_index()
-    return seeds.assign(y_axis=seeds.pop("metric").map(base.axis_label))
 
 
 def _geometric(values: Sequence[float]) -> bool:

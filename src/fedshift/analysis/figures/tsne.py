@@ -4,9 +4,10 @@ import pandas as pd
 
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.evaluated import results_of
-from fedshift.analysis.figures.base import At, Axis, Figure, Plot, in_order, rows_of, shown
+from fedshift.analysis.figures.base import At, Axis, Figure, Plot, rows_of, shown
 from fedshift.storage.workspace import Workspace
 
+MEANING = "a dot: an image of a client; distances between features of length 1: mean of pairs"
 LIMITS = (-0.05, 1.05)
 BY = {"class": "coloured\nby class", "domain": "coloured\nby domain"}
 
@@ -24,32 +25,22 @@ class TSNE(Figure):
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
         frame, which = shown(results_of(workspace, collected, "tsne"), collected, self.params.at)
-        numbers = results_of(workspace, collected, "distances")
-        numbers = numbers.drop_duplicates("digest").set_index("digest")  # rows may share a run
-        methods = rows_of(frame, collected)
-        maps = []
-        for method in methods:
-            own = frame[frame["method"] == method]
-            of = numbers.loc[own["digest"].iloc[0]]
-            title = f"{method}\nbetween classes {of['inter']:.2f}, within {of['intra']:.2f}"
-            maps.append(_filling(own).assign(panel=title))
-        dots = pd.concat(maps).assign(mark="image")
-        ordered = frame.sort_values("label")
-        labels = [name for by in BY for name in ordered[by].unique()]
-        parts = [dots.assign(label=dots[by], y_axis=words) for by, words in BY.items()]
+        numbers = results_of(workspace, collected, "distances")[["digest", "inter", "intra"]]
+        dots = frame.merge(numbers.drop_duplicates("digest"), on="digest")  # rows may share a run
+        inter, intra = dots["inter"].map("{:.2f}".format), dots["intra"].map("{:.2f}".format)
+        dots["panel"] = dots["method"] + "\nbetween classes " + inter + ", within " + intra
+        maps = dots.groupby("method")[["x", "y"]]  # each between 0 and 1 on its longer side, in the middle
+        low, high = maps.transform("min"), maps.transform("max")
+        longer = (high - low).max(axis=1).replace(0, 1.0)
+        dots[["x", "y"]] = 0.5 + (dots[["x", "y"]] - (low + high) / 2).div(longer, axis=0)
+        parts = [dots.assign(mark="image", label=dots[by], y_axis=words) for by, words in BY.items()]
+        labels = [name for by in BY for name in frame.sort_values("label")[by].unique()]
         return Plot(
             "Map of the features (t-SNE)",
-            in_order(pd.concat(parts), y_axis=[*BY.values()], panel=[*dots["panel"].unique()], label=labels),
+            pd.concat(parts),
             Axis(ticks=(), limits=LIMITS),
             [Axis(words, ticks=(), limits=LIMITS) for words in BY.values()],
-            labels,
-            f"{which}; a dot: an image of a client; distances between features of length 1: mean of pairs",
+            note=f"{which}; {MEANING}",
             size=(2.9, 2.7),
+            order={"y_axis": [*BY.values()], "method": rows_of(frame, collected), "label": labels},
         )
-
-
-def _filling(frame: pd.DataFrame) -> pd.DataFrame:
-    """Centre a map in its panel, between 0 and 1 on its longer side."""
-    places = frame[["x", "y"]].astype(float)
-    low, high = places.min(), places.max()
-    return frame.assign(**0.5 + (places - (low + high) / 2) / ((high - low).max() or 1.0))

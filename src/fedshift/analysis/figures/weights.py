@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
 
 from fedshift.analysis.clients import SHARES
@@ -41,54 +42,47 @@ class Weights(Figure):
     Params = Params
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
-        frame, orders = base.of_methods(workspace, collected, *SHARES)
+        frame, order = base.of_methods(workspace, collected, *SHARES)
         clients = frame.groupby([*collected.keys, "round"], dropna=False)["client"].nunique()
         equal = {PERCENT / count for count in clients}
-        ddof, targets = collected.protocol.ddof, [*collected.order.get("target", []), "all"]
+        targets = [*collected.order.get("target", []), "all"]
         if self.params.at == "rounds":
-            plotted, about = _over_rounds(frame, ddof)
-            orders["label"].append(LEAST)
+            plotted, about = _over_rounds(collected, frame)
+            order["label"].append(LEAST)
             x, size = Axis("round", whole=True), (2.0, 1.9)
         else:
             last = base.at_the_end(frame).assign(x=frame.get("target", "all"))
             last = base.in_order(last, x=targets)
-            means = last.groupby(["row", "x", "label", "seed"], sort=False)["y"].mean().reset_index()
-            plotted = base.marks(means, ddof, "dot")
-            orders = {"row": orders["row"], "x": targets, "label": orders["label"]}
+            plotted = base.marks(collected, last, ["row", "x", "label"], "dot")
+            order = {"row": order["row"], "x": targets, "label": order["label"]}
             about, present = base.note(plotted), [*last["x"].unique()]
             x, size = Axis("held-out domain", names=present), (1.2 + 0.9 * len(present), 2.2)
         rule: Any = {"y": [*equal]} if len(equal) == 1 else {}
         return Plot(
             "Clients' weights",
-            base.in_order(plotted, **orders),
+            plotted,
             x,
             Axis("weight in the\nserver's step (%)"),
-            orders["label"],
-            base.notes(about, rule and "grey rule: all clients equally"),
+            note=base.notes(about, rule and "grey rule: all clients equally"),
             size=size,
             colours={LEAST: "#000000"},
             rules=rule,
+            order=order,
         )
 
 
-def _over_rounds(frame: pd.DataFrame, ddof: int) -> tuple[pd.DataFrame, str]:
+def _over_rounds(collected: Collected, frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     """Lines of clients (those of the same domains together) and of the least weight, with a note on them."""
     by = ["row", "panel", "round", "seed"]
     clients = frame.groupby([*by, "label"])["y"].mean().reset_index()
     least = frame.groupby(by)["y"].min().reset_index().assign(label=LEAST)
     lines = pd.concat([clients, least], ignore_index=True).rename(columns={"round": "x"})
+    places, half = ["row", "panel", "label", "x"], WINDOW // 2
     if frame["round"].nunique() < MANY:
-        plotted = base.marks(lines, ddof, "line")
+        plotted = base.marks(collected, lines, places, "line")
         return plotted[(plotted["label"] != LEAST) | (plotted["mark"] == "mean")], base.note(plotted)
-    moving = lines.groupby(["row", "panel", "label"])[["x", "y"]].apply(_moving)
-    return moving.reset_index([0, 1, 2]).assign(mark="median", style="line"), MOVING
-
-
-def _moving(line: pd.DataFrame) -> pd.DataFrame:
-    """The median around each round (x), and the quantiles ENDS, over seeds and WINDOW rounds."""
-    by_round = line.set_index("x")["y"].sort_index()
-    rounds = by_round.index.unique()
-    near = [by_round.loc[at - WINDOW // 2 : at + WINDOW // 2] for at in rounds]
-    numbers = {"low": ENDS[0], "y": 0.5, "high": ENDS[1]}
-    values = {name: [values.quantile(at) for values in near] for name, at in numbers.items()}
-    return pd.DataFrame({"x": rounds.astype(float), **values})
+    near = pd.concat([lines.assign(x=lines["x"] + shift) for shift in range(-half, half + 1)])
+    quantiles = near.groupby(places)["y"].quantile(np.array([ENDS[0], 0.5, ENDS[1]])).unstack()
+    moving = quantiles.set_axis(["low", "y", "high"], axis=1).reset_index()
+    moving = moving.merge(lines[places].drop_duplicates())  # rounds with a value
+    return moving.assign(mark="median", style="line"), MOVING
