@@ -14,7 +14,7 @@ import pandas as pd
 
 from fedshift.analysis import hypotheses
 from fedshift.analysis.cells import judged, sent
-from fedshift.analysis.claims.judge import Verdict, verdicts
+from fedshift.analysis.claims.judge import verdicts
 from fedshift.analysis.collected import Collected, read
 from fedshift.analysis.figures.base import Axis, Plot, plots
 from fedshift.analysis.figures.draw import svg
@@ -232,7 +232,7 @@ def _sentences(
     collected: Collected,
     runs: Mapping[str, int],
     tables: Mapping[str, pd.DataFrame],
-    compared: Sequence[Verdict],
+    compared: pd.DataFrame,
     spent: pd.DataFrame,
 ) -> Iterator[str]:
     """The results of an experiment in sentences, before its details."""
@@ -249,7 +249,7 @@ def _sentences(
     for what, words in (
         ("published numbers", cells.loc[~counted, "verdict"]),
         ("sizes and layers", cells.loc[counted, "verdict"]),
-        ("comparisons", [verdict.verdict for verdict in compared]),
+        ("comparisons", compared.drop_duplicates("claim")["verdict"]),
     ):
         counts = Counter(words)
         if listed := ", ".join(f"{counts[word]} {word}" for word in (*WORDS, *OUTCOMES) if counts[word]):

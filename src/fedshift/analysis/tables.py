@@ -9,7 +9,7 @@ import pandas as pd
 from fedshift.analysis import hypotheses
 from fedshift.analysis.cells import cells, judged
 from fedshift.analysis.claims import words
-from fedshift.analysis.claims.judge import Verdict, verdicts
+from fedshift.analysis.claims.judge import verdicts
 from fedshift.analysis.collected import TABLE, Collected
 from fedshift.analysis.notes import notes
 from fedshift.analysis.page import blocks, csv, footnotes, markdown
@@ -37,7 +37,7 @@ def write_page(workspace: Workspace, collected: Collected) -> tuple[Path, dict[s
     for (name, table), block in zip(tables.items(), page["tables"], strict=True):
         write_text(folder / f"{name}.csv", csv(table))
         write_text(folder / f"{name}.md", markdown([block], [*footnotes([table]), *below]))
-    for name, frame in (("hypotheses", hypotheses.table(declared)), ("claims", words.table(compared))):
+    for name, frame in (("hypotheses", declared.drop(columns="text")), ("claims", words.table(compared))):
         if len(frame):
             write_text(folder / f"{name}.csv", csv(frame))
         else:  # of an earlier version of the experiment
@@ -52,9 +52,9 @@ def shown(
     workspace: Workspace,
     experiment: Experiment,
     tables: Mapping[str, pd.DataFrame],
-    compared: Sequence[Verdict],
+    compared: pd.DataFrame,
     below: Sequence[str],
-    declared: Sequence[hypotheses.Judged] = (),
+    declared: pd.DataFrame,
 ) -> dict[str, Any]:
     """The parameters of `page.markdown` for an experiment's tables and comparisons.
 
