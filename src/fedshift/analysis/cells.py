@@ -291,12 +291,13 @@ def marked(uses: Sequence[Use], columns: Sequence[str]) -> dict[Cell, str]:
     `columns`: the axes that are columns of the table.
     """
     runs = pd.DataFrame([*uses], dtype=object).fillna(NONE)
-    averaged = [axis for axis in runs if axis not in ("method", *columns)]
+    averaged = [str(axis) for axis in runs if axis not in ("method", *columns)]
     points: defaultdict[Cell, dict[Hashable, set[Point]]] = defaultdict(dict)
-    for (row, *at), of in by_cell(runs, columns).items():
-        axes = [*averaged, *["target"] * (dict(zip(columns, at, strict=True)).get("target") == AVERAGE)]
-        values = of[axes].itertuples(index=False, name=None)
-        points[tuple(at)][row] = {tuple(zip(axes, point, strict=True)) for point in values}
+    for (row, *values), of in by_cell(runs, columns).items():
+        average = ("target", AVERAGE) in zip(columns, values, strict=True)
+        axes = [*averaged, "target"] if average else averaged
+        each = of[axes].itertuples(index=False, name=None)
+        points[tuple(values)][row] = {tuple(zip(axes, point, strict=True)) for point in each}
     cells: dict[Cell, str] = {}
     for at, by_row in points.items():
         whole = set[Point]().union(*by_row.values())

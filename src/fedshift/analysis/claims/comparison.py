@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
@@ -114,19 +114,13 @@ def generated(workspace: Workspace, homes: Iterable[Experiment]) -> Iterator[Com
     if not derived:
         return
     tables = {table_of(uid) for of in derived.values() for side in of for uid in side.cells}
-    experiments = {name: load(workspace, name) for name in available(workspace)}
-    names = [name for name, one in experiments.items() if tables & {*_printed(one)}]
+    names = [name for name in available(workspace) if tables & {*_printed(load(workspace, name))}]
     known = {number.uid: number.places[0] for number in numbers(workspace, names) if number.places}
-    counts = {
-        name: {axis.name: len(axis.values) for axis in axes_of(one, protocol(workspace, one.protocol))}
-        for name, one in experiments.items()
-        if name in names
-    }
     for name, printed in derived.items():
         uids = dict.fromkeys(uid for side in printed for uid in side.cells)
         if uids.keys() <= known.keys():
             row, differs = paper_claims(workspace)[name], partial(_differs, [known[uid] for uid in uids])
-            left, *right = (_sum(side, known, counts) for side in printed)
+            left, *right = (_sum(workspace, side, known) for side in printed)
             bound = _margin(workspace, row, left, printed[1])
             yield Comparison(row, [(left, other) for other in right], bound, differs)
 
@@ -143,14 +137,8 @@ def declared(workspace: Workspace, experiment: Experiment) -> Iterator[Compariso
         row = paper_claim(workspace, name, where)
         left, right = compared(row, experiment, claim, where)
         bound = points(workspace, row) if claim.margin is None else claim.margin
-        differs = partial(
-            _changes,
-            workspace,
-            experiment,
-            row,
-            claim,
-            [side.cells[0] for side in (*left, *right) if side.terms],
-        )
+        first = [side.cells[0] for side in (*left, *right) if side.terms]
+        differs = partial(_changes, workspace, experiment, row, claim, first)
         yield Comparison(row, [*itertools.product(left, right)], bound, differs)
 
 
@@ -232,31 +220,31 @@ def _printed(experiment: Experiment) -> list[tuple[str, str]]:
     return [(experiment.paper, name) for table in experiment.tables.values() for name in table.printed]
 
 
-def _sum(
-    side: Sum[str], known: Mapping[str, Place], counts: Mapping[str, Mapping[str, int]]
-) -> Sum[Compared]:
-    """The cells of published numbers. All cells of a row along one axis become a single one, their mean.
-
-    `counts`: the number of values on each axis of an experiment.
-    """
-    groups: dict[tuple[float, str, str, str], list[Compared]] = {}
-    for factor, place in ((factor, known[uid]) for factor, uid in side.terms):
+def _sum(workspace: Workspace, side: Sum[str], known: Mapping[str, Place]) -> Sum[Compared]:
+    """The cells of published numbers. All cells of a row along one axis become a single one, their mean."""
+    groups: dict[tuple[float, str, str, str], list[dict[str, Any]]] = {}
+    for factor, uid in side.terms:
+        place = known[uid]
         where = {axis: value for axis, value in place.values.items() if value != published.AVERAGE}
-        key = (factor, place.experiment, place.row, place.metric)
-        cell = Compared(
-            experiment=place.experiment, row=place.row, metric=place.metric, where=where, rounds=SELECTED
-        )
-        groups.setdefault(key, []).append(cell)
+        groups.setdefault((factor, place.experiment, place.row, place.metric), []).append(where)
     terms: list[tuple[float, Compared]] = []
-    for (factor, name, *_), group in groups.items():
+    for (factor, name, row, metric), group in groups.items():
         first = group[0]
-        varied = [axis for axis in first.where if len({cell.where[axis] for cell in group}) > 1]
-        if len(varied) == 1 and len(group) == counts[name][varied[0]]:
-            rest = {axis: value for axis, value in first.where.items() if axis not in varied}
-            terms.append((factor * len(group), first.model_copy(update={"where": rest})))
-        else:
-            terms += [(factor, cell) for cell in group]
+        varied = [axis for axis in first if len({where[axis] for where in group}) > 1]
+        if len(varied) == 1 and len(group) == _count(workspace, name, varied[0]):
+            factor *= len(group)
+            group = [{axis: value for axis, value in first.items() if axis not in varied}]
+        for where in group:
+            cell = Compared(experiment=name, row=row, metric=metric, where=where, rounds=SELECTED)
+            terms.append((factor, cell))
     return Sum(tuple(terms), side.constant)
+
+
+def _count(workspace: Workspace, name: str, axis: str) -> int:
+    """The number of values on an axis of an experiment."""
+    experiment = load(workspace, name)
+    every = axes_of(experiment, protocol(workspace, experiment.protocol))
+    return next(len(one.values) for one in every if one.name == axis)
 
 
 def named(comparison: Comparison, home: str) -> tuple[list[tuple[str, str]], str]:

@@ -171,15 +171,15 @@ def _gaps(workspace: Workspace, collected: Collected, tested: Sequence[Compariso
     runs = _runs(workspace, collected, tested)
     late = terms.merge(runs, on=["cell", "method"]).groupby("pair")[LATE].sum()
     sides = summed(terms, runs, ["pair", "side"]).groupby(["pair", "side", "seed"])[DIFFERENCE]
-    whole = sides.mean(skipna=False).dropna().index.droplevel("seed")
+    whole = {(pair, side) for pair, side, _ in sides.mean(skipna=False).dropna().index}
     differences = summed(terms, runs, ["pair"])
     by_pair, by_cell = dict([*differences.groupby("pair")]), dict([*runs.groupby("cell")])
     gaps = []
     for number, (one, pair) in enumerate(pairs):
         places = by_pair.get(number, differences[:0]).drop(columns="pair")
-        every = by_cell.get(_same(*pair))
-        run = every is not None and places[DIFFERENCE].notna().any()
-        gap = estimate(places, _spread(places, every) if run else UNKNOWN, one.exact)
+        every = by_cell.get(_same(*pair), runs[:0])
+        shared = len(every) and places[DIFFERENCE].notna().any()
+        gap = estimate(places, _spread(places, every) if shared else UNKNOWN, one.exact)
         lacking = [
             bool(not gap["seeds"] and pair[side].terms and (number, side) not in whole) for side in (0, 1)
         ]
@@ -323,7 +323,7 @@ def _over_rows(frame: pd.DataFrame, cell: Compared) -> pd.DataFrame:
     rows = rows.sort_values("method", key=lambda method: method.map(order.index), kind="stable")
     groups = rows.groupby([*rows.columns.drop(["method", VALUE, LATE])])[VALUE]
     said = groups.agg(peak if cell.peak else extent).where(groups.size() == len(order))
-    return said.reset_index().assign(**{"method": cell.row, LATE: False})
+    return said.reset_index().assign(method=cell.row, **{LATE: False})
 
 
 def _values(workspace: Workspace, collected: Collected, metric: str, rounds: str) -> pd.DataFrame:
