@@ -2,10 +2,12 @@
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+import pandas as pd
+
+from fedshift.analysis.claims import judge
 from fedshift.analysis.claims import words as claim_words
-from fedshift.analysis.claims.judge import Verdict, verdicts
 from fedshift.analysis.collected import Collected
 from fedshift.storage.workspace import Workspace
 
@@ -14,6 +16,33 @@ from .conftest import REFERENCE, Project, accuracy
 AXES = {"target": ["a", "b"], "seed": [0, 1, 2]}
 HFEDF = [0.60, 0.62, 0.58, 0.55, 0.58, 0.54]
 Values = Sequence[float | None]
+
+
+class Verdict(NamedTuple):
+    """The rows of one claim; `differences` has them one by one."""
+
+    rows: pd.DataFrame
+    claim: str
+    statement: str
+    verdict: str
+    differs: tuple[str, ...]
+    printed: float
+    orientation: float
+    differences: list[Any]
+
+
+def verdicts(workspace: Workspace, collected: Collected) -> list[Verdict]:
+    """The verdicts claim by claim."""
+    found = []
+    for _, rows in judge.verdicts(workspace, collected).groupby("claim", sort=False):
+        differences = [*rows.itertuples(index=False)]
+        one: Any = differences[0]
+        own = (one.claim, one.said, one.verdict, one.differs, one.printed, one.orientation)
+        assert not any(
+            rows[name].nunique(dropna=False) > 1 for name in ("said", "verdict", "differs", "on_print")
+        )
+        found.append(Verdict(rows, *own, differences))
+    return found
 
 
 def less_by(*points: float, effects: Sequence[float] = (5, -5), of: Sequence[float] = HFEDF) -> list[float]:
@@ -44,4 +73,4 @@ def judged(
 
 def told(verdict: Verdict) -> str:
     """What pages say of our differences."""
-    return claim_words.lines([verdict])[0][5]
+    return claim_words.lines(verdict.rows)[0][5]

@@ -37,7 +37,7 @@ def test_intervals_and_verdicts(project: Project) -> None:
         for seed in SEEDS
     }
     collected = project.trained(values, tables={"t": {}}, hypotheses=DECLARED)
-    above, own, level, below = hypotheses.judge(collected)
+    above, own, level, below = hypotheses.judge(collected).itertuples()
 
     means = {
         method: [100 * np.mean([of[seed] for of in OOD[method]]) for seed in SEEDS]
@@ -48,12 +48,16 @@ def test_intervals_and_verdicts(project: Project) -> None:
     table = np.array([*means.values()])
     left = table - table.mean(0) - table.mean(1, keepdims=True) + table.mean()
     half = student.ppf(0.975, 2) * math.sqrt((left**2).sum() / 2) * math.sqrt(2 / 3)
-    assert above.interval == pytest.approx((gaps.mean(), gaps.mean() - half, gaps.mean() + half))
+    assert (above.difference, above.low, above.high) == pytest.approx(
+        (gaps.mean(), gaps.mean() - half, gaps.mean() + half)
+    )
     assert (above.seeds, above.planned, above.verdict) == (3, 3, "confirmed")
     half = student.ppf(0.995, 2) * gaps.std(ddof=1) / math.sqrt(3)
-    assert own.interval == pytest.approx((gaps.mean(), gaps.mean() - half, gaps.mean() + half))
+    assert (own.difference, own.low, own.high) == pytest.approx(
+        (gaps.mean(), gaps.mean() - half, gaps.mean() + half)
+    )
     assert (level.seeds, level.verdict) == (2, "confirmed") and below.verdict == "refuted"
-    assert level.interval.difference == pytest.approx(100 * (0.5600 - 0.5575))
+    assert level.difference == pytest.approx(100 * (0.5600 - 0.5575))
 
     shown = done(fedshift(project.workspace.root, "table", "toy"))
     assert f"confirmed: fedbn > fedavg on digits: {gaps.mean():+.1f}" in shown and "(2 of 3 seeds)" in shown
@@ -106,18 +110,20 @@ def test_rows_are_compared_where_both_are_planned(project: Project) -> None:
     }
     values = {(*place, seed): value + seed / 100 for place, value in ood.items() for seed in SEEDS}
     declared = {"above": DECLARED["above"], "own": DECLARED["own"]}
-    for one in hypotheses.judge(project.trained(values, hypotheses=declared)):
-        assert (one.interval.difference, one.seeds) == (pytest.approx(-10), 3)
+    for one in hypotheses.judge(project.trained(values, hypotheses=declared)).itertuples():
+        assert (one.difference, one.seeds) == (pytest.approx(-10), 3)
 
 
 def test_an_experiment_without_seeds(project: Project) -> None:
     values = {("fedavg", "ink"): 0.5, ("fedbn", "ink"): 0.6}
-    (one,) = hypotheses.judge(project.trained(values, ("target",), hypotheses={"above": DECLARED["above"]}))
-    assert (one.interval.difference, one.seeds, one.verdict) == (pytest.approx(10), 1, "open")
+    (one,) = hypotheses.judge(
+        project.trained(values, ("target",), hypotheses={"above": DECLARED["above"]})
+    ).itertuples()
+    assert (one.difference, one.seeds, one.verdict) == (pytest.approx(10), 1, "open")
 
 
 def test_a_row_that_is_not_planned(project: Project) -> None:
     methods, level = dict.fromkeys(("fedavg", "ditto")), {"level": DECLARED["level"]}
     found = project.trained({("fedavg", "ink", 0): 0.5}, methods=methods, hypotheses=level)
-    (one,) = hypotheses.judge(found)
+    (one,) = hypotheses.judge(found).itertuples()
     assert (one.seeds, one.verdict) == (0, "not run")

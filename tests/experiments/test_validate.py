@@ -13,7 +13,7 @@ from fedshift.experiments.column import Column, column
 from fedshift.experiments.expand import Cell, expand
 from fedshift.experiments.load import load
 from fedshift.experiments.paper_claims import compared, paper_claim
-from fedshift.experiments.schema import Claim, Compared
+from fedshift.experiments.schema import Claim
 from fedshift.experiments.validate import figures
 from fedshift.storage.workspace import Workspace
 from tests.conftest import ROOT
@@ -75,12 +75,12 @@ def test_a_claim_says_its_rows() -> None:
     said = paper_claim(Workspace(ROOT), "FDSE-C01.3", "here")
     claim = experiment.claims["FDSE-C01.3"]
     left, right = compared(said, experiment, claim, "here")
-    rows = [side.row for side in (*left, *right) if isinstance(side, Compared)]
+    rows = [cell.row for side in (*left, *right) for cell in side.cells]
     assert rows[0] == "fdse-released"  # whose number the paper's is
     assert set(rows) == set(experiment.methods) - {"fdse"}  # max over all the others
     assert compared({**said, "relation": "~"}, experiment, claim, "here") == (left, right)
     (by_name,), _ = compared(said, experiment, Claim(metric="all"), "here")
-    assert isinstance(by_name, Compared) and by_name.row == "fdse"
+    assert [cell.row for cell in by_name.cells] == ["fdse"]
 
 
 ONE: dict[str, Any] = {

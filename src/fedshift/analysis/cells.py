@@ -218,6 +218,18 @@ def _with_average(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([frame, frame[frame["target"] != NONE].assign(target=AVERAGE)])
 
 
+def by_cell(runs: pd.DataFrame, columns: Sequence[str]) -> dict[Cell, pd.DataFrame]:
+    """The runs that each cell of a table averages, in the order of their first one.
+
+    `runs`: `method` and the value on each axis, NONE where there is none.
+    `columns`: the axes that are columns of the table.
+    """
+    keys = runs.reindex(columns=["method", *columns], fill_value=NONE)
+    if "target" in columns:
+        keys = _with_average(keys).sort_index(kind="stable")
+    return {cell: runs.loc[of.index] for cell, of in keys.groupby(["method", *columns], sort=False)}
+
+
 def _on_domain(own: Column) -> bool:
     """Whether an adapted row has values in a column, that is, metrics recorded on the held-out domain."""
     metric, how = quantity(own.name) if own.kind == "quantity" else ("", "")
@@ -231,14 +243,12 @@ def _beside(
     experiment, protocol, runs = collected.experiment, collected.protocol, collected.runs
     uneven = marked(runs[collected.keys].fillna(NONE).to_dict("records"), axes)
     few = functools.cache(lambda metric, rule: left_out(collected, metric, rule).to_dict())
-    each = runs[["method", *axes, "spec", "adaptation", "source"]]
-    each = _with_average(each) if "target" in axes else each
-    averaged = dict([*each.groupby(["method", *axes])])
+    averaged = by_cell(runs[["method", *axes, "spec", "adaptation", "source"]], axes)
     rows = []
     for cell in result.to_dict("records"):
         method, metric, rule = cell["method"], cell[METRIC], cell.get(SELECT, protocol.select)
         values = {axis: cell[axis] for axis in axes}
-        own, base = (averaged.get((row, *values.values()), each[:0]) for row in (method, table.against))
+        own, base = (averaged.get((row, *values.values()), runs[:0]) for row in (method, table.against))
         row = dict.fromkeys(BESIDE) | {"fewer": uneven.get((method, *values.values()))}
         row["archived"] = [*own["source"]].count(ARCHIVE)
         if of_clients := measured_on_clients(metric):
@@ -277,20 +287,17 @@ def _layer(
 def marked(uses: Sequence[Use], columns: Sequence[str]) -> dict[Cell, str]:
     """The cells of a table that average fewer values than others in their column: "epochs 2 of 1, 2".
 
-    A table by target also has an average over targets.
-
     `uses`: `method` and the value on each axis, for all planned runs.
     `columns`: the axes that are columns of the table.
     """
-    averaged = dict.fromkeys(axis for use in uses for axis in use if axis not in ("method", *columns))
-    points: defaultdict[Cell, defaultdict[str, set[Point]]] = defaultdict(lambda: defaultdict(set))
-    for use in uses:
-        point, target = tuple((axis, use.get(axis, NONE)) for axis in averaged), use.get("target", NONE)
-        found = [(use, point)]
-        if "target" in columns and target != NONE:
-            found.append(({**use, "target": AVERAGE}, (*point, ("target", target))))
-        for of, own in found:
-            points[tuple(of.get(axis, NONE) for axis in columns)][use["method"]].add(own)
+    runs = pd.DataFrame([*uses], dtype=object).fillna(NONE)
+    averaged = [str(axis) for axis in runs if axis not in ("method", *columns)]
+    points: defaultdict[Cell, dict[Hashable, set[Point]]] = defaultdict(dict)
+    for (row, *values), of in by_cell(runs, columns).items():
+        average = ("target", AVERAGE) in zip(columns, values, strict=True)
+        axes = [*averaged, "target"] if average else averaged
+        each = of[axes].itertuples(index=False, name=None)
+        points[tuple(values)][row] = {tuple(zip(axes, point, strict=True)) for point in each}
     cells: dict[Cell, str] = {}
     for at, by_row in points.items():
         whole = set[Point]().union(*by_row.values())

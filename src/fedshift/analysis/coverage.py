@@ -6,22 +6,21 @@ matched by run_key and metric_id, as in `fedshift.analysis.published`. This need
 
 import functools
 import math
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
 
-from fedshift.analysis.cells import setting
-from fedshift.analysis.published import AVERAGE, keys, printed_cell, rows
+from fedshift.analysis.cells import Cell, by_cell, setting
+from fedshift.analysis.published import keys, printed_cell, rows
 from fedshift.common.files import canonical_json
 from fedshift.experiments.axes import NONE
 from fedshift.experiments.column import column
 from fedshift.experiments.expand import expand, places
 from fedshift.experiments.load import available, load
 from fedshift.experiments.protocols import protocol
-from fedshift.experiments.schema import METRIC, Experiment, Table
+from fedshift.experiments.schema import METRIC, Experiment
 from fedshift.storage.workspace import Workspace
 
 LOST = "lost in our copy of the paper"
@@ -42,13 +41,13 @@ class Place:
     @functools.cached_property
     def differs(self) -> list[str]:
         """The settings in which the cell's runs differ from the published row."""
-        experiment, runs = _averaged(self.workspace, self.experiment)
+        experiment = load(self.workspace, self.experiment)
         known, table = protocol(self.workspace, experiment.protocol), experiment.tables[self.table]
-        place = self.row, self.values, self.metric
+        runs = _averaged(self.workspace, self.experiment)[self.table]
         own, base = (
-            runs.get((self.table, row, *self.values.values()), pd.DataFrame())
-            for row in (self.row, table.against)
+            runs.get((row, *self.values.values()), pd.DataFrame()) for row in (self.row, table.against)
         )
+        place = self.row, self.values, self.metric
         return printed_cell(self.workspace, experiment, known, table, place, own, base)[1]
 
 
@@ -88,18 +87,16 @@ def numbers(workspace: Workspace, names: Iterable[str] | None = None) -> list[Nu
 def _places(workspace: Workspace, text: str) -> list[tuple[Key, Place]]:
     """The cells of those tables of an experiment (JSON) that declare a published table."""
     experiment = Experiment.model_validate_json(text)
-    points = [*places(workspace, experiment)]
+    runs = pd.DataFrame([{"method": row, **at} for row, at in places(workspace, experiment)], dtype=object)
     found: list[tuple[Key, Place]] = []
     for name, table in experiment.tables.items():
-        if not table.printed:
-            continue
-        for cell in dict.fromkeys(key for point in points for key in _cells(table, *point)):
-            row, *values = cell
-            at = dict(zip(_columns(table), values, strict=True))
+        columns = [column for column in table.columns if column != METRIC]
+        for cell in by_cell(runs.fillna(NONE), columns) if table.printed else ():
+            row, at = str(cell[0]), dict(zip(columns, cell[1:], strict=True))
             for metric in table.metrics:
                 if (own := column(metric)).kind == "setting":  # which the row's method may not have
-                    runs = _averaged(workspace, experiment.name)[1][name, *cell]
-                    if all(math.isnan(setting(text, own.name)) for text in runs["spec"]):
+                    specs = _averaged(workspace, experiment.name)[name][cell]["spec"]
+                    if all(math.isnan(setting(text, own.name)) for text in specs):
                         continue
                 place = Place(workspace, experiment.name, name, row, metric, at)
                 for key in keys(experiment, row, at, metric):
@@ -107,30 +104,25 @@ def _places(workspace: Workspace, text: str) -> list[tuple[Key, Place]]:
     return found
 
 
-def _columns(table: Table) -> list[str]:
-    return [column for column in table.columns if column != METRIC]
-
-
-def _cells(table: Table, label: str, axes: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
-    """The row and the values on the column axes of a run; then those of the average over targets."""
-    columns = _columns(table)
-    values = [axes.get(column, NONE) for column in columns]
-    yield label, *values
-    if axes.get("target", NONE) != NONE and "target" in columns:
-        values[columns.index("target")] = AVERAGE
-        yield label, *values
-
-
 @functools.cache
-def _averaged(workspace: Workspace, name: str) -> tuple[Experiment, dict[tuple[Any, ...], pd.DataFrame]]:
-    """An experiment, and (table, cell) -> the runs that the cell averages, as read by `printed_cell`."""
+def _averaged(workspace: Workspace, name: str) -> dict[str, dict[Cell, pd.DataFrame]]:
+    """The runs that each cell of an experiment's tables averages, as read by `printed_cell`."""
     experiment = load(workspace, name)
-    runs: dict[tuple[Any, ...], dict[str, str | None]] = defaultdict(dict)
-    for use in expand(workspace, experiment, built=False):
-        spec = use.spec.model_copy(update={"seed": 0}).model_dump_json()
-        task = canonical_json(use.task.declared()) if use.task else None
-        for of, table in experiment.tables.items():
-            for cell in _cells(table, use.label, use.axes):
-                runs[of, *cell][spec] = task
-    frames = {cell: pd.DataFrame(of.items(), columns=["spec", "adaptation"]) for cell, of in runs.items()}
-    return experiment, frames
+    runs = pd.DataFrame(
+        [
+            {
+                "method": use.label,
+                **use.axes,
+                "spec": use.spec.model_copy(update={"seed": 0}).model_dump_json(),
+                "adaptation": canonical_json(use.task.declared()) if use.task else None,
+            }
+            for use in expand(workspace, experiment, built=False)
+        ],
+        dtype=object,
+    )
+    axes = [*runs.columns.drop(["spec", "adaptation"])]
+    runs[axes] = runs[axes].fillna(NONE)
+    return {
+        of: by_cell(runs, [column for column in table.columns if column != METRIC])
+        for of, table in experiment.tables.items()
+    }

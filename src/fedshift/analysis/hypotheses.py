@@ -16,8 +16,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import pandas as pd
 
@@ -28,28 +27,24 @@ from fedshift.common.errors import FedshiftError
 from fedshift.experiments.schema import Hypothesis
 
 Outcome = Literal["confirmed", "refuted", "open", "not run"]
+DECLARED = ("left", "relation", "right", "metric", "level", "text")
+COLUMNS = [
+    "hypothesis", "dataset", "left", "relation", "right", "metric", "margin", "level", *Interval._fields,
+    "seeds", "planned", "verdict", "text",
+]  # fmt: skip
 
 
-class Judged(NamedTuple):
-    """A verdict on one data set: the left row minus the right one, over `seeds` of `planned` seeds."""
+def judge(collected: Collected) -> pd.DataFrame:
+    """The verdicts on all hypotheses of an experiment, in order, a row for each data set.
 
-    name: str
-    hypothesis: Hypothesis
-    dataset: str
-    interval: Interval
-    seeds: int
-    planned: int
-    verdict: Outcome
-
-
-def judge(collected: Collected) -> list[Judged]:
-    """The verdicts on all hypotheses of an experiment, in order; none where it declares none.
+    `difference`, `low`, `high` and `margin` are in percentage points: the left row minus the right one, over
+    `seeds` of `planned` seeds. `verdict` is an Outcome. The other columns are those of the hypothesis.
 
     Raises FedshiftError if `~` has no margin on a data set.
     """
     declared, keys = collected.experiment.hypotheses, collected.keys
     if not declared:
-        return []
+        return pd.DataFrame(columns=COLUMNS)
     metrics = [*dict.fromkeys(hypothesis.metric for hypothesis in declared.values())]
     chosen = selected(collected, quantities=metrics)[[*keys, *metrics]]
     runs = collected.runs[[*keys, "spec"]].merge(chosen, on=keys, how="left")
@@ -71,9 +66,13 @@ def judge(collected: Collected) -> list[Judged]:
         shared = UNKNOWN if one.spread == "pair" else residual(means[pair.columns])
         error = standard_error(differences, shared)
         interval = around(float(differences.mean()), *error, one.level)
-        word = outcome(one, str(dataset), interval)
-        found.append(Judged(name, one, str(dataset), interval, pair.shape[1], means.shape[1], word))
-    return found
+        found.append(
+            {key: getattr(one, key) for key in DECLARED}
+            | {"hypothesis": name, "dataset": dataset, "margin": one.margin.get(str(dataset), math.nan)}
+            | {"seeds": pair.shape[1], "planned": means.shape[1], **interval._asdict()}
+            | {"verdict": outcome(one, str(dataset), interval)}
+        )
+    return pd.DataFrame(found, columns=COLUMNS)
 
 
 def outcome(hypothesis: Hypothesis, dataset: str, interval: Interval) -> Outcome:
@@ -89,19 +88,19 @@ def outcome(hypothesis: Hypothesis, dataset: str, interval: Interval) -> Outcome
     return "confirmed" if holds else "refuted" if fails else "open"
 
 
-def lines(judged: Sequence[Judged]) -> list[tuple[str, ...]]:
+def lines(judged: pd.DataFrame) -> list[tuple[str, ...]]:
     """Lines of text under the headings of `page.SECTIONS`."""
     return [
         (
-            f"{one.hypothesis.left} {one.hypothesis.relation} {one.hypothesis.right}"
-            + (f" within {one.hypothesis.margin[one.dataset]:g}" if one.hypothesis.relation == "~" else ""),
-            one.dataset,
-            _text(one.interval),
-            f"{one.seeds} of {one.planned}",
-            one.verdict,
-            one.hypothesis.text,
+            f"{one['left']} {one['relation']} {one['right']}"
+            + (f" within {one['margin']:g}" if one["relation"] == "~" else ""),
+            one["dataset"],
+            _text(Interval(one["difference"], one["low"], one["high"])),
+            f"{one['seeds']} of {one['planned']}",
+            one["verdict"],
+            one["text"],
         )
-        for one in judged
+        for one in judged.to_dict("records")
     ]
 
 
@@ -111,22 +110,3 @@ def _text(interval: Interval) -> str:
         return ""
     ends = "" if math.isnan(interval.low) else f" [{interval.low:+z.1f}, {interval.high:+z.1f}]"
     return f"{interval.difference:+z.1f}{ends}"
-
-
-def table(judged: Sequence[Judged]) -> pd.DataFrame:
-    """A row for each verdict; difference, low, high and margin are in percentage points."""
-    declared = ("left", "relation", "right", "metric")
-    return pd.DataFrame(
-        {
-            "hypothesis": one.name,
-            "dataset": one.dataset,
-            **{name: getattr(one.hypothesis, name) for name in declared},
-            "margin": one.hypothesis.margin.get(one.dataset, math.nan),
-            "level": one.hypothesis.level,
-            **one.interval._asdict(),
-            "seeds": one.seeds,
-            "planned": one.planned,
-            "verdict": one.verdict,
-        }
-        for one in judged
-    )

@@ -235,7 +235,7 @@ def _sentences(collected: Collected, part: Mapping[str, Any], spent: pd.DataFram
     for what, words in (
         ("published numbers", cells.loc[cells["rule"] != COUNTED, "verdict"]),
         ("sizes and layers", cells.loc[cells["rule"] == COUNTED, "verdict"]),
-        ("comparisons", [verdict.verdict for verdict in part["compared"]]),
+        ("comparisons", part["compared"].drop_duplicates("claim")["verdict"]),
     ):
         counts = Counter(words)
         if listed := ", ".join(f"{counts[word]} {word}" for word in (*WORDS, *OUTCOMES) if counts[word]):

@@ -20,8 +20,8 @@ from fedshift.storage.workspace import Workspace
 def results(workspace: Workspace, collected: Collected, with_tables: bool = True) -> dict[str, Any]:
     """The parameters of `page.markdown` for an experiment's tables, comparisons, hypotheses and notes.
 
-    Also what they are made of: `cells` by table, `compared` and `declared` (verdicts), `below` (notes on the
-    runs).
+    Also what they are made of: `cells` by table, `compared` and `declared` (the verdicts on claims and
+    hypotheses), and `below` (notes on the runs).
     """
     frames = judged(workspace, collected) if with_tables else {}
     compared, declared, below = verdicts(workspace, collected), hypotheses.judge(collected), notes(collected)
@@ -52,7 +52,7 @@ def write(workspace: Workspace, collected: Collected, known: dict[str, Any] | No
     for (name, table), block in zip(page["cells"].items(), page["tables"], strict=True):
         write_text(folder / f"{name}.csv", csv(table))
         write_text(folder / f"{name}.md", markdown([block], [*footnotes([table]), *page["below"]]))
-    tested = {"hypotheses": hypotheses.table(page["declared"]), "claims": words.table(page["compared"])}
+    tested = {"hypotheses": page["declared"].drop(columns="text"), "claims": words.table(page["compared"])}
     for name, frame in tested.items():
         if len(frame):
             write_text(folder / f"{name}.csv", csv(frame))

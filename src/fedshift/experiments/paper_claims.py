@@ -2,7 +2,7 @@
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Generic, NamedTuple, TypeVar
 
 from fedshift.common.errors import FedshiftError, check_known
@@ -16,6 +16,7 @@ ITEM = re.compile(r"item (\w+):(.*)")
 SETTING = re.compile(r"(.*) \[(.*)\]")
 DOMAINS = (1, 2, 3)  # hFedF's numbers of domains per client
 ITEMS = {"prose A.1.2": "5"}  # items that are not a table's name -> their table
+# (paper, table, data set, row, column) -> setting -> row_uid
 Index = dict[tuple[str, str, str, str, str], dict[str, str]]
 Cell = TypeVar("Cell")
 
@@ -28,6 +29,11 @@ class Sum(NamedTuple, Generic[Cell]):
 
     terms: tuple[tuple[float, Cell], ...]
     constant: float = 0.0
+
+    @property
+    def cells(self) -> list[Cell]:
+        """The cells alone."""
+        return [cell for _, cell in self.terms]
 
 
 @functools.cache
@@ -45,10 +51,10 @@ def paper_claim(workspace: Workspace, name: str, where: str) -> dict[str, str]:
 
 def compared(
     row: dict[str, str], experiment: Experiment, claim: Claim, where: str
-) -> tuple[list[Compared], list[Compared | float]]:
-    """The rows of an experiment that a claim compares: those on its left, and those on its right, or numbers.
+) -> tuple[list[Sum[Compared]], list[Sum[Compared]]]:
+    """The sides of a claim as rows of an experiment: those on its left, then those and numbers on its right.
 
-    Each side has the metric, rounds and axis values of the claim. Raises FedshiftError if a name in the claim
+    Each cell has the metric, rounds and axis values of the claim. Raises FedshiftError if a name in the claim
     is not a row of the experiment. The same holds for a name in `rows` that is unknown to the claim or the
     experiment.
 
@@ -57,32 +63,37 @@ def compared(
     printed = [row["left"], *names(row["right"])]
     for name in claim.rows:
         check_known(f"{where}.rows", "method of this claim", name, printed)
-    sides: list[list[Compared]] = []
+    sides: list[list[Sum[Compared]]] = []
+    numbers: list[Sum[Compared]] = []
     for name in printed:
-        if name in claim.rows or not NUMBER.fullmatch(name):
-            chosen = claim.rows.get(name) or _row(name, experiment, where)
-            several = chosen if isinstance(chosen, list) else [chosen]
-            sides.append([_complete(one, claim, experiment, f"{where}.rows.{name}") for one in several])
+        if NUMBER.fullmatch(name) and name not in claim.rows:
+            numbers.append(Sum((), float(name)))
+            continue
+        chosen = claim.rows.get(name) or _row(name, experiment, where)
+        several = chosen if isinstance(chosen, list) else [chosen]
+        terms = (_terms(one, claim, experiment, f"{where}.rows.{name}") for one in several)
+        sides.append([Sum((*each,)) for each in terms])
     left, *right = sides
-    numbers = [float(name) for name in printed if NUMBER.fullmatch(name)]
     return left, [*(side for several in right for side in several), *numbers]
 
 
-def _complete(chosen: str | Compared, claim: Claim, experiment: Experiment, where: str) -> Compared:
-    """Complete a side with the settings of its claim."""
+def _terms(
+    chosen: str | Compared, claim: Claim, experiment: Experiment, where: str, factor: float = 1.0
+) -> Iterator[tuple[float, Compared]]:
+    """The terms of a side, completed with the settings of its claim."""
     side = Compared(row=chosen) if isinstance(chosen, str) else chosen
     for row in [] if side.experiment else [side.row, *side.range, *side.peak]:
         check_known(where, "row of this experiment", row, experiment.rows)
-    return side.model_copy(
-        update={
-            "where": {**({} if side.experiment else claim.where), **side.where},
-            "metric": side.metric or claim.metric,
-            "rounds": side.rounds or claim.rounds,
-            "experiment": side.experiment or experiment.name,
-            "plus": [_complete(other, claim, experiment, where) for other in side.plus],
-            "minus": [_complete(other, claim, experiment, where) for other in side.minus],
-        }
-    )
+    complete = {
+        "where": {**({} if side.experiment else claim.where), **side.where},
+        "metric": side.metric or claim.metric,
+        "rounds": side.rounds or claim.rounds,
+        "experiment": side.experiment or experiment.name,
+    }
+    yield factor, side.model_copy(update={**complete, "plus": [], "minus": []})
+    for sign, others in ((factor, side.plus), (-factor, side.minus)):
+        for other in others:
+            yield from _terms(other, claim, experiment, where, sign)
 
 
 def names(right: str) -> list[str]:
@@ -104,8 +115,9 @@ def _row(printed: str, experiment: Experiment, where: str) -> str:
     return labels[plain(printed)]
 
 
-def sides(workspace: Workspace, row: Mapping[str, str]) -> list[Sum[str]]:
-    """The sides of a claim, left first, as sums of published numbers; empty if a number is not published.
+@functools.cache
+def sides(workspace: Workspace) -> dict[str, list[Sum[str]]]:
+    """The sides of each claim, left first, as sums of published numbers; empty if a number is not published.
 
     Names and columns are those of the table in the claim's `item`, except these forms:
 
@@ -117,29 +129,27 @@ def sides(workspace: Workspace, row: Mapping[str, str]) -> list[Sum[str]]:
     - "+1.3": a number in the claim itself
     - sides that reference/claims.yaml defines
     """
-    index = _index(workspace)
-    spelled = read(workspace.reference / "claims.yaml").get("sides", {}).get(row["id"], {})
-    found = []
-    for name in (row["left"], *names(row["right"])):
-        terms = tuple((float(factor), uid) for uid, factor in spelled.get(name, {}).items())
-        found.append(Sum(terms) if terms else _side(index, row, name))
-    return [side for side in found if side] if found[0] and found[0].terms and all(found) else []
+    spelled = read(workspace.reference / "claims.yaml").get("sides", {})
+    index: Index = {}
+    for row in read_rows(workspace.reference / "published.csv"):
+        key = (row["paper"], row["table"], row["dataset"], row["method"], row["column"])
+        index.setdefault(key, {})[row["setting"]] = row["row_uid"]
+    found = {}
+    for claim, row in paper_claims(workspace).items():
+        every: list[Sum[str] | None] = []
+        for name in (row["left"], *names(row["right"])):
+            own = spelled.get(claim, {}).get(name, {})
+            terms = tuple((float(factor), uid) for uid, factor in own.items())
+            every.append(Sum(terms) if terms else _side(index, row, name))
+        printed = [side for side in every if side]
+        found[claim] = printed if every[0] and every[0].terms and all(every) else []
+    return found
 
 
 def table_of(uid: str) -> tuple[str, str]:
     """Paper and table of a row_uid."""
     paper, table, *_ = uid.split("|")
     return paper, table.removeprefix("T")
-
-
-@functools.cache
-def _index(workspace: Workspace) -> Index:
-    """(paper, table, data set, row, column) -> setting -> row_uid."""
-    index: Index = {}
-    for row in read_rows(workspace.reference / "published.csv"):
-        key = (row["paper"], row["table"], row["dataset"], row["method"], row["column"])
-        index.setdefault(key, {})[row["setting"]] = row["row_uid"]
-    return index
 
 
 def _side(index: Index, row: Mapping[str, str], name: str) -> Sum[str] | None:

@@ -11,7 +11,7 @@ from fedshift.common.files import canonical_json, sha256
 from fedshift.experiments.expand import Cell as Expanded
 from fedshift.experiments.expand import evaluations, expand, planned
 from fedshift.experiments.load import load
-from fedshift.experiments.paper_claims import paper_claims, sides, table_of
+from fedshift.experiments.paper_claims import sides, table_of
 from fedshift.experiments.schema import Compared, Experiment
 from fedshift.experiments.tuning import check_places, trials
 from fedshift.planning import job, planfile
@@ -156,8 +156,8 @@ def _printed(workspace: Workspace, experiments: Iterable[Experiment]) -> Iterato
             owners.setdefault((experiment.paper, printed), []).append(experiment.name)
     if len({name for names in owners.values() for name in names}) < 2:
         return
-    for row in paper_claims(workspace).values():
-        tables = [{table_of(uid) for _, uid in side.terms} for side in sides(workspace, row)]
+    for every in sides(workspace).values():
+        tables = [{*map(table_of, side.cells)} for side in every]
         of = [{name for table in each for name in owners.get(table, ())} for each in tables]
         yield from ((name, other) for name in next(iter(of), ()) for others in of for other in others)
 

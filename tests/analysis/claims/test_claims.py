@@ -12,7 +12,6 @@ from scipy.stats import ttest_1samp
 from fedshift.analysis.claims import judge as claims
 from fedshift.analysis.claims import words as claim_words
 from fedshift.analysis.claims.comparison import declared
-from fedshift.analysis.claims.judge import verdicts
 from fedshift.analysis.claims.words import RULE
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.expand import expand
@@ -20,14 +19,14 @@ from fedshift.experiments.load import available, load
 from fedshift.storage.workspace import Workspace
 
 from ..conftest import REFERENCE, Project
-from ..judging import HFEDF, Values, collected, judged, less_by, told
+from ..judging import HFEDF, Values, collected, judged, less_by, told, verdicts
 
 
 def test_a_claim_may_be_of_any_metric(project: Project) -> None:
     """Losses are recorded as 1 for every run: differences of 0, whatever the accuracies."""
     verdict = judged(project, "HF-C04.1", {"hfedf": HFEDF, "fedavg": less_by(1, 2, 3)}, metric="loss.ood")
     (against,) = verdict.differences
-    assert (against.mean, against.seeds) == (0, 3)
+    assert (against.difference, against.seeds) == (0, 3)
     assert verdict.statement.endswith(", loss.ood")
 
 
@@ -41,7 +40,7 @@ def test_targets_are_averaged_first_and_the_interval_is_students_t_over_seeds(pr
     # Seeds 0.8, 1.0, 1.2: mean 1, standard error 0.2 / sqrt(3); t of 2 degrees of freedom at 97.5% is 4.3027.
     assert (against.right, against.seeds, against.planned) == ("fedavg", 3, 3)
     half = 4.302653 * 0.2 / math.sqrt(3)
-    assert (against.mean, against.low, against.high) == pytest.approx((1, 1 - half, 1 + half))
+    assert (against.difference, against.low, against.high) == pytest.approx((1, 1 - half, 1 + half))
     library = ttest_1samp([0.8, 1.0, 1.2], 0).confidence_interval()
     assert (against.low, against.high) == pytest.approx((library.low, library.high))
     assert against.pairs == pytest.approx({"a": 6, "b": -2, "c": -2, "d": 2})
@@ -58,7 +57,7 @@ def test_one_seed_decides_nothing_on_however_many_targets(project: Project, axes
     one = judged(project, "HF-C04.1", {"hfedf": [0.6] * 4, "fedavg": [0.57, 0.58, 0.56, 0.57]}, axes)
     (against,) = one.differences
     assert one.verdict == "open"
-    assert (against.mean, against.seeds) == (pytest.approx(3), 1)
+    assert (against.difference, against.seeds) == (pytest.approx(3), 1)
     assert math.isnan(against.low) and math.isnan(against.high)
     assert told(one) == "fedavg +3.0 (a +3.0, b +2.0, c +4.0, d +3.0), 1 seed: no interval"
 
@@ -69,7 +68,7 @@ def test_a_seed_that_lacks_a_run_is_left_out_and_that_is_said(project: Project) 
     fedavg[4] = None
     one = judged(project, "HF-C04.1", {"hfedf": HFEDF, "fedavg": fedavg})
     (against,) = one.differences
-    assert (against.mean, against.seeds, against.planned) == (pytest.approx(2.5), 2, 3)
+    assert (against.difference, against.seeds, against.planned) == (pytest.approx(2.5), 2, 3)
     assert told(one) == "fedavg +2.5 [-3.9, +8.9], 2 seeds of 3: the others lack a run"
     assert one.verdict == "open"
 
@@ -211,7 +210,7 @@ def test_what_the_paper_prints_the_other_way_round_is_as_published(
 
 def test_only_the_values_that_are_asked_for_are_paired(project: Project) -> None:
     one = judged(project, "HF-C04.1", {"hfedf": HFEDF, "fedavg": [0.50] * 6}, where={"target": "a"})
-    assert [(each.mean, each.seeds) for each in one.differences] == [(pytest.approx(10), 3)]
+    assert [(each.difference, each.seeds) for each in one.differences] == [(pytest.approx(10), 3)]
     assert one.differences[0].pairs == pytest.approx({"a": 10})
 
 
@@ -230,21 +229,22 @@ def test_what_cannot_be_judged_is_named(
         judged(project, name, {"hfedf": HFEDF, "fedavg": HFEDF}, **claim)
 
 
-def test_every_claim_of_the_experiments_can_be_judged() -> None:
+def test_every_claim_of_the_experiments_can_be_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows and relations resolve, before anything is trained."""
     workspace = Workspace(REFERENCE.parent)
+    monkeypatch.setattr(claims, "comparisons", lambda workspace, of: [*declared(workspace, of)])
+    monkeypatch.setattr(claims, "curves", lambda *_: None)
+    monkeypatch.setattr(claims, "is_there", lambda *_: False)
+    monkeypatch.setattr(claims, "_values", lambda workspace, found, *_: found.runs.assign(value=math.nan))
     for name in available(workspace):
         experiment = load(workspace, name)
         if experiment.claims:
             uses = expand(workspace, experiment)
             keys = ["method", *dict.fromkeys(axis for cell in uses for axis in cell.axes)]
             runs = pd.DataFrame([{"method": cell.label, **cell.axes} for cell in uses])
-            for comparison in declared(workspace, experiment):
-                values = claims.Values(workspace, SimpleNamespace(experiment=experiment, keys=keys))  # type: ignore[arg-type]
-                for cell in comparison.cells:
-                    values.collected.setdefault(cell.experiment, None)
-                    values.frames[cell.experiment, cell.metric, cell.rounds] = runs.assign(value=math.nan)
-                assert claims._verdict(workspace, name, values, comparison).verdict == "not run"
+            found: Any = SimpleNamespace(experiment=experiment, keys=keys, runs=runs)
+            judged = claims.verdicts(workspace, found)
+            assert {*judged["claim"]} == {*experiment.claims} and {*judged["verdict"]} == {"not run"}
 
 
 # ---- verdicts on claims as pages and files show them
@@ -272,8 +272,8 @@ def test_a_printed_difference_of_another_experiment_is_for_orientation(
     assert one.differs == ((reason,) if reason else ())
     shown, apart = (one.orientation, one.printed) if reason else (one.printed, one.orientation)
     assert shown == pytest.approx(54.6 - 51.3) and math.isnan(apart)
-    assert claim_words.lines([one])[0][2] == ("orientation: +3.3" if reason else "+3.3")
-    rule, *lines = claim_words.footnotes([one])
+    assert claim_words.lines(one.rows)[0][2] == ("orientation: +3.3" if reason else "+3.3")
+    rule, *lines = claim_words.footnotes(one.rows)
     assert rule == RULE and all(reason in line for line in lines) and len(lines) == bool(reason)
 
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from fedshift.analysis.claims.judge import Verdict, verdicts
 from fedshift.analysis.clients import leading
 from fedshift.analysis.collect import collect
 from fedshift.analysis.collected import Collected
@@ -18,6 +17,7 @@ from tests.analysis.conftest import Project, accuracy
 from tests.analysis.figures.recording import recorded
 
 from ..evaluating import evaluate
+from ..judging import Verdict, verdicts
 
 SPREAD = {
     "metric": "recorded.gradalign.spread",
@@ -51,7 +51,7 @@ def weights(
 @pytest.mark.parametrize(("seeds", "word"), [(3, "as published"), (1, "open")])
 def test_weights_that_come_together(project: Project, seeds: int, word: str) -> None:
     verdict = weights(project, "HF-C17.1", SPREAD, seeds)
-    assert verdict.verdict == word and verdict.differences[0].mean < -20  # points: weights are shares
+    assert verdict.verdict == word and verdict.differences[0].difference < -20  # points: weights are shares
 
 
 @pytest.mark.parametrize("swapped", [False, True])
@@ -62,7 +62,7 @@ def test_weights_of_two_domains_are_compared_where_neither_is_held_out(
     verdict = weights(project, "HF-C18.1", FINAL, swapped=swapped)
     assert (verdict.verdict == "as published") != swapped
     if not swapped:
-        assert [round(gap.mean, 3) for gap in verdict.differences] == [20, 25]
+        assert [round(gap.difference, 3) for gap in verdict.differences] == [20, 25]
         assert verdict.differences[0].seeds == 3
 
 
@@ -92,7 +92,7 @@ def test_a_range_over_rows(project: Project) -> None:
     tau, beta = {"row": "tau-1", "range": ["tau-2", "tau-3"]}, {"row": "beta-1", "range": ["beta-2"]}
     (verdict,) = verdicts(project.workspace, varied(project, by_seed, "FDSE-C15.1", of_fdse(tau, beta)))
     assert verdict.statement == "range of tau-1, tau-2, tau-3 > range of beta-1, beta-2, all"
-    assert (round(verdict.differences[0].mean, 3), verdict.verdict) == (16, "as published")
+    assert (round(verdict.differences[0].difference, 3), verdict.verdict) == (16, "as published")
     path = project.workspace.root / "experiments" / "toy.yaml"
     path.write_text(path.read_text().replace("- beta-2", "- beta-9"))
     with pytest.raises(FedshiftError, match="beta-9"):
@@ -116,7 +116,7 @@ def test_where_rows_have_their_peak(project: Project, best: str, mean: float) ->
     found = varied(project, by_seed, "FDSE-C31.1", of_fdse(tau, beta, margin=34))
     (verdict,) = verdicts(project.workspace, found)
     assert verdict.statement == "peak of tau-1, tau-2, tau-3 ~ peak of beta-0, beta-1, beta-2, all"
-    assert (verdict.differences[0].mean, verdict.verdict) == (mean, "open")
+    assert (verdict.differences[0].difference, verdict.verdict) == (mean, "open")
 
 
 @pytest.mark.parametrize(("kind", "name"), [("peak", "FDSE-C31.1"), ("range", "FDSE-C15.1")])

@@ -77,7 +77,7 @@ def test_printed_sides_are_the_numbers_that_the_list_of_claims_has() -> None:
     """Of several on the right the best; rounded as the paper rounds."""
     known, compared = by_uid(WORKSPACE), 0
     for row in paper_claims(WORKSPACE).values():
-        found = sides(WORKSPACE, row)
+        found = sides(WORKSPACE)[row["id"]]
         if any(not known[uid].name.startswith("acc_") for side in found for _, uid in side.terms):
             continue  # our tables show costs in other units
         values = [

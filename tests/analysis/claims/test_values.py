@@ -8,14 +8,14 @@ import pandas as pd
 import pytest
 
 from fedshift.analysis.claims.comparison import Comparison, Printed
-from fedshift.analysis.claims.judge import Verdict, estimate, outcome, paired, verdicts
+from fedshift.analysis.claims.judge import UNSHARED, estimate, outcome, summed
 from fedshift.common.errors import FedshiftError
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
 from fedshift.storage.workspace import Workspace
 
 from ..conftest import REFERENCE, Project, accuracy
-from ..judging import judged, less_by, told
+from ..judging import Verdict, judged, less_by, told, verdicts
 
 SAMPLES = {"samples": [0, 20], "seed": [0, 1, 2]}
 ZERO, MANY = [0.40, 0.41, 0.42], [0.50, 0.52, 0.51]
@@ -38,7 +38,7 @@ def test_a_value_of_an_axis_against_another(
     rows = {"FedAvg (many shots)": side(samples=more), "FedAvg (0 shots)": side(samples=less)}
     one = sampled(project, "HF-C33.1", rows)
     (against,) = one.differences
-    assert (against.mean, against.seeds, one.verdict) == (pytest.approx(mean), 3, verdict)
+    assert (against.difference, against.seeds, one.verdict) == (pytest.approx(mean), 3, verdict)
     assert one.statement == f"fedavg (samples {more}) > fedavg (samples {less}), ood"
 
 
@@ -51,7 +51,7 @@ def test_a_gain_of_gains_against_a_number(project: Project) -> None:
     }
     one = sampled(project, "HF-C34.1", {"FedAvg": gain})
     (against,) = one.differences
-    assert (against.mean, against.right, one.verdict) == (pytest.approx(10), "0", "as published")
+    assert (against.difference, against.right, one.verdict) == (pytest.approx(10), "0", "as published")
 
 
 @pytest.mark.parametrize(("margin", "verdict"), [(12.0, "as published"), (9.0, "open"), (5.0, "against")])
@@ -59,7 +59,7 @@ def test_a_gain_that_is_as_large_as_a_number(project: Project, margin: float, ve
     """HF-C38.1: ~ +1.3. Gains of 10, 11 and 9 points: 8.7 more, between 6.2 and 11.2."""
     less = {**side(samples=20), "minus": [side(samples=0)]}
     one = sampled(project, "HF-C38.1", {"w/o EMA": less}, margin=margin)
-    assert (one.differences[0].mean, one.verdict) == (pytest.approx(8.7), verdict)
+    assert (one.differences[0].difference, one.verdict) == (pytest.approx(8.7), verdict)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_what_curves_say(project: Project, rounds: str, metric: str, difference:
     found = project.trained(runs, ("seed",), claims={"HF-C04.1": {"metric": metric, "rounds": rounds}})
     (one,) = verdicts(Workspace(REFERENCE.parent), found)
     (against,) = one.differences
-    assert against.mean == pytest.approx(difference, nan_ok=True)
+    assert against.difference == pytest.approx(difference, nan_ok=True)
     assert against.seeds == (0 if math.isnan(difference) else 2)
 
 
@@ -127,7 +127,7 @@ def test_a_run_that_never_gets_there_is_later_than_one_that_does(
     (one,) = verdicts(Workspace(REFERENCE.parent), found)
     (against,) = one.differences
     assert (against.seeds, against.planned, against.late) == (2, 3, late)
-    assert against.mean == pytest.approx(mean)
+    assert against.difference == pytest.approx(mean)
     if metric == "rounds_to.ood=55":
         said = "fedavg -2.0, 2 seeds of 3: the others lack a run (2 runs never get there): the same in each"
         assert told(one).startswith(said)
@@ -152,7 +152,7 @@ def test_a_row_of_another_experiment(project: Project, collect: bool) -> None:
     (against,) = one.differences
     assert against.right == "fedavg (a, other)"
     if collect:
-        assert (against.mean, against.seeds, one.verdict) == (pytest.approx(10), 3, "as published")
+        assert (against.difference, against.seeds, one.verdict) == (pytest.approx(10), 3, "as published")
     else:
         assert (against.seeds, against.planned, one.verdict) == (0, 0, "not run")
 
@@ -164,7 +164,7 @@ def test_each_of_several_with_each_of_several(project: Project) -> None:
     rows = {"StableFDG (any alpha)": ["hfedf", "fedsr"], "baselines": ["fedavg", "fedprox"]}
     one = judged(project, "SF-C17.1", ood, rows=rows)
     assert one.statement == "each of 2 > each of 2, ood"
-    assert [(each.right, round(each.mean, 6)) for each in one.differences] == [
+    assert [(each.right, round(each.difference, 6)) for each in one.differences] == [
         ("hfedf and fedavg", 3),
         ("hfedf and fedprox", pytest.approx(7 / 3, abs=1e-5)),
         ("fedsr and fedavg", 2),
@@ -199,9 +199,9 @@ def test_a_side_that_is_nowhere_is_refused(project: Project, claim: dict[str, An
 
 def test_pairs_are_named_by_the_axes_that_vary() -> None:
     pairs = pd.DataFrame({"d": 1, "target": ["a", "b"], "seed": 0, "difference": [10.0, 20.0]})
-    assert estimate(pairs, "fedavg").pairs == {"a": 10, "b": 20}
-    assert estimate(pairs[:1], "fedavg").pairs == {"1, a": 10}
-    assert estimate(pairs.assign(d=[1, 2]), "fedavg").pairs == {"1, a": 10, "2, b": 20}
+    assert estimate(pairs)["pairs"] == {"a": 10, "b": 20}
+    assert estimate(pairs[:1])["pairs"] == {"1, a": 10}
+    assert estimate(pairs.assign(d=[1, 2]))["pairs"] == {"1, a": 10, "2, b": 20}
 
 
 def runs_of(values: list[float], **axes: list[Any]) -> pd.DataFrame:
@@ -211,42 +211,54 @@ def runs_of(values: list[float], **axes: list[Any]) -> pd.DataFrame:
     return pd.DataFrame(rows).assign(value=values)
 
 
+def paired(*sides: tuple[float, pd.DataFrame], constant: float = 0.0) -> pd.DataFrame:
+    """The sum of factors times frames, without the axes that are none of the sum."""
+    cells = [str(place) for place in range(len(sides))]
+    factors = [factor for factor, _ in sides]
+    terms = pd.DataFrame({"pair": 0, "cell": cells, "method": "m", "factor": factors, "constant": constant})
+    runs = pd.concat(
+        [of.astype(object).assign(cell=cell, method="m") for cell, (_, of) in zip(cells, sides, strict=True)]
+    )
+    found = summed(terms, runs.astype({"value": float}), ["pair"]).drop(columns="pair")
+    return found.loc[:, (found != UNSHARED).all()]
+
+
 def test_a_sum_has_the_signs_of_its_factors_and_its_constant() -> None:
     left, right = runs_of([5.0, 7.0], seed=[0, 1]), runs_of([2.0, 1.0], seed=[0, 1])
-    pairs = paired([(1.0, left), (-1.0, right)], constant=-0.5)
+    pairs = paired((1.0, left), (-1.0, right), constant=-0.5)
     assert pairs["difference"].tolist() == [2.5, 5.5]
-    assert paired([(0.5, left), (2.0, right)])["difference"].tolist() == [6.5, 5.5]
-    assert paired([(1.0, left)], constant=1.0)["difference"].tolist() == [6.0, 8.0]
+    assert paired((0.5, left), (2.0, right))["difference"].tolist() == [6.5, 5.5]
+    assert paired((1.0, left), constant=1.0)["difference"].tolist() == [6.0, 8.0]
 
 
 def test_pairs_share_the_axes_on_which_they_share_values() -> None:
     """Targets a and b against b and c: b alone is a pair. Methods at other values of d are averaged over it."""
     left = runs_of([1.0, 2.0], target=["a", "b"], seed=[0])
     right = runs_of([10.0, 20.0], target=["b", "c"], seed=[0])
-    pairs = paired([(1.0, left), (-1.0, right)])
+    pairs = paired((1.0, left), (-1.0, right))
     assert pairs.to_dict("records") == [{"target": "b", "seed": 0, "difference": -8.0}]
     many, few = runs_of([3.0, 5.0, 4.0], d=[1, 2, 3], seed=[0]), runs_of([1.0], d=[4], seed=[0])
-    pairs = paired([(1.0, many), (-1.0, few)])
+    pairs = paired((1.0, many), (-1.0, few))
     assert pairs.to_dict("records") == [{"seed": 0, "difference": 3.0}]
     elsewhere = runs_of([1.0, 3.0], epochs=[1, 5], seed=[0])  # an axis that the left side has not
-    assert paired([(1.0, left), (-1.0, elsewhere)])["difference"].tolist() == [-0.5]
+    assert paired((1.0, left), (-1.0, elsewhere))["difference"].tolist() == [-0.5]
 
 
 def test_a_missing_run_makes_its_average_missing_and_another_seed_no_pair() -> None:
     left = runs_of([1.0, math.nan, 3.0, 4.0], seed=[0, 1], epochs=[1, 5])
     right = runs_of([1.0, 1.0], seed=[1, 2])
-    pairs = paired([(1.0, left), (-1.0, right)])
+    pairs = paired((1.0, left), (-1.0, right))
     assert pairs.to_dict("records") == [{"seed": 1, "difference": 2.5}]
-    both = paired([(1.0, left), (-1.0, runs_of([1.0, 1.0], seed=[0, 1]))])
+    both = paired((1.0, left), (-1.0, runs_of([1.0, 1.0], seed=[0, 1])))
     assert both["difference"].isna().tolist() == [True, False]
 
 
 def test_nothing_collected_is_no_seed() -> None:
     nothing = pd.DataFrame({"seed": [], "value": []})
-    pairs = paired([(1.0, runs_of([1.0], seed=[0])), (-1.0, nothing)])
-    against = estimate(pairs, "other")
-    assert (against.seeds, against.planned) == (0, 0)
-    assert math.isnan(against.mean) and math.isnan(against.low)
+    pairs = paired((1.0, runs_of([1.0], seed=[0])), (-1.0, nothing))
+    against = estimate(pairs)
+    assert (against["seeds"], against["planned"]) == (0, 0)
+    assert math.isnan(against["difference"]) and math.isnan(against["low"])
 
 
 NOISE = (0.1 + 0.2) - 0.3
@@ -255,15 +267,15 @@ NOISE = (0.1 + 0.2) - 0.3
 @pytest.mark.parametrize("by_seed", [(3.0, 3.0), (NOISE, NOISE), (0.0, 0.0, 0.0)])
 def test_seeds_that_are_alike_have_an_interval_only_of_what_is_counted(by_seed: tuple[float, ...]) -> None:
     pairs = pd.DataFrame({"seed": range(len(by_seed)), "difference": by_seed})
-    measured, counted = estimate(pairs, "x"), estimate(pairs, "x", exact=True)
-    assert math.isnan(measured.low) and math.isnan(measured.high)
-    assert counted.low == counted.high == counted.mean == by_seed[0]
+    measured, counted = estimate(pairs), estimate(pairs, exact=True)
+    assert math.isnan(measured["low"]) and math.isnan(measured["high"])
+    assert counted["low"] == counted["high"] == counted["difference"] == by_seed[0]
 
 
 @pytest.mark.parametrize(
     ("relation", "word"), [(">", "open"), ("<", "open"), (">=", "as published"), ("~", "as published")]
 )
 def test_a_tie_of_counted_values_is_no_lead(relation: str, word: str) -> None:
-    tie = estimate(pd.DataFrame({"seed": [0, 1], "difference": [0.0, 0.0]}), "x", exact=True)
+    tie = estimate(pd.DataFrame({"seed": [0, 1], "difference": [0.0, 0.0]}), exact=True)
     comparison = Comparison({"relation": relation, "right": "x"}, [], 0.1, tuple)
     assert outcome(comparison, [tie], Printed(math.nan, False, "not printed")) == word

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
@@ -78,7 +78,7 @@ class Comparison:
     @property
     def cells(self) -> list[Compared]:
         """The cells of all sides."""
-        return [cell for pair in self.pairs for side in pair for _, cell in side.terms]
+        return [cell for pair in self.pairs for side in pair for cell in side.cells]
 
 
 def bounds(relation: str, margin: float) -> list[tuple[int, float]]:
@@ -109,20 +109,20 @@ def generated(workspace: Workspace, homes: Iterable[Experiment]) -> Iterator[Com
     The left side is in a table that one of the experiments `homes` reproduces.
     """
     mine = {of for home in homes for of in _printed(home)}
-    every = [(row, sides(workspace, row)) for row in paper_claims(workspace).values()] if mine else []
-    derived = [(row, of) for row, of in every if of and table_of(of[0].terms[0][1]) in mine]
+    every = sides(workspace) if mine else {}
+    derived = {name: of for name, of in every.items() if of and table_of(of[0].cells[0]) in mine}
     if not derived:
         return
-    tables = {table_of(uid) for _, of in derived for side in of for _, uid in side.terms}
+    tables = {table_of(uid) for of in derived.values() for side in of for uid in side.cells}
     names = [name for name in available(workspace) if tables & {*_printed(load(workspace, name))}]
-    known = {number.uid: number.places for number in numbers(workspace, names)}
-    for row, printed in derived:
-        cells = {uid: known[uid][0] for side in printed for _, uid in side.terms if known[uid]}
-        if all(uid in cells for side in printed for _, uid in side.terms):
-            left, *right = (_sum(workspace, side, cells) for side in printed)
+    known = {number.uid: number.places[0] for number in numbers(workspace, names) if number.places}
+    for name, printed in derived.items():
+        uids = dict.fromkeys(uid for side in printed for uid in side.cells)
+        if uids.keys() <= known.keys():
+            row, differs = paper_claims(workspace)[name], partial(_differs, [known[uid] for uid in uids])
+            left, *right = (_sum(workspace, side, known) for side in printed)
             bound = _margin(workspace, row, left, printed[1])
-            pairs = [(left, other) for other in right]
-            yield Comparison(row, pairs, bound, partial(_differs, cells.values()))
+            yield Comparison(row, [(left, other) for other in right], bound, differs)
 
 
 def _differs(places: Iterable[Place]) -> Iterator[str]:
@@ -132,21 +132,14 @@ def _differs(places: Iterable[Place]) -> Iterator[str]:
 
 def declared(workspace: Workspace, experiment: Experiment) -> Iterator[Comparison]:
     """The comparisons under `claims` of the file; the margin is the paper's where a claim declares none."""
-
-    def as_sum(side: Compared | float) -> Sum[Compared]:
-        if isinstance(side, float):
-            return Sum((), side)
-        plus, minus = ([(sign, of) for of in cells] for sign, cells in ((1.0, side.plus), (-1.0, side.minus)))
-        return Sum(((1.0, side), *plus, *minus))
-
     for name, claim in experiment.claims.items():
         where = f"{experiment.file}: claims.{name}"
         row = paper_claim(workspace, name, where)
         left, right = compared(row, experiment, claim, where)
-        cells = [side for side in (*left, *right) if isinstance(side, Compared)]
-        pairs = [*itertools.product(map(as_sum, left), map(as_sum, right))]
         bound = points(workspace, row) if claim.margin is None else claim.margin
-        yield Comparison(row, pairs, bound, partial(_changes, workspace, experiment, row, claim, cells))
+        first = [side.cells[0] for side in (*left, *right) if side.terms]
+        differs = partial(_changes, workspace, experiment, row, claim, first)
+        yield Comparison(row, [*itertools.product(left, right)], bound, differs)
 
 
 def _changes(
@@ -227,34 +220,38 @@ def _printed(experiment: Experiment) -> list[tuple[str, str]]:
     return [(experiment.paper, name) for table in experiment.tables.values() for name in table.printed]
 
 
-def _sum(workspace: Workspace, side: Sum[str], cells: Mapping[str, Place]) -> Sum[Compared]:
+def _sum(workspace: Workspace, side: Sum[str], known: Mapping[str, Place]) -> Sum[Compared]:
     """The cells of published numbers. All cells of a row along one axis become a single one, their mean."""
-    groups: dict[tuple[float, str, str, str], list[Compared]] = {}
+    groups: dict[tuple[float, str, str, str], list[dict[str, Any]]] = {}
     for factor, uid in side.terms:
-        place = cells[uid]
+        place = known[uid]
         where = {axis: value for axis, value in place.values.items() if value != published.AVERAGE}
-        cell = Compared(
-            experiment=place.experiment, row=place.row, metric=place.metric, where=where, rounds=SELECTED
-        )
-        groups.setdefault((factor, cell.experiment, cell.row, cell.metric), []).append(cell)
+        groups.setdefault((factor, place.experiment, place.row, place.metric), []).append(where)
     terms: list[tuple[float, Compared]] = []
-    for (factor, name, *_), group in groups.items():
-        experiment = load(workspace, name)
-        axes = axes_of(experiment, protocol(workspace, experiment.protocol))
-        counts = {axis.name: len(axis.values) for axis in axes}
-        varied = [axis for axis in group[0].where if len({cell.where[axis] for cell in group}) > 1]
-        if len(varied) == 1 and len(group) == counts[varied[0]]:
-            rest = {axis: value for axis, value in group[0].where.items() if axis not in varied}
-            terms.append((factor * len(group), group[0].model_copy(update={"where": rest})))
-        else:
-            terms += [(factor, cell) for cell in group]
+    for (factor, name, row, metric), group in groups.items():
+        first = group[0]
+        varied = [axis for axis in first if len({where[axis] for where in group}) > 1]
+        if len(varied) == 1 and len(group) == _count(workspace, name, varied[0]):
+            factor *= len(group)
+            group = [{axis: value for axis, value in first.items() if axis not in varied}]
+        for where in group:
+            cell = Compared(experiment=name, row=row, metric=metric, where=where, rounds=SELECTED)
+            terms.append((factor, cell))
     return Sum(tuple(terms), side.constant)
 
 
-def side_names(comparison: Comparison, home: str) -> tuple[list[tuple[str, str]], list[str]]:
-    """The names of both sides of each pair, and what all cells share: metric, values on axes, rounds.
+def _count(workspace: Workspace, name: str, axis: str) -> int:
+    """The number of values on an axis of an experiment."""
+    experiment = load(workspace, name)
+    every = axes_of(experiment, protocol(workspace, experiment.protocol))
+    return next(len(one.values) for one in every if one.name == axis)
 
-    `home`: the experiment that tests the claim, which is left out of the names.
+
+def named(comparison: Comparison, home: str) -> tuple[list[tuple[str, str]], str]:
+    """The names of both sides of each pair, and the claim in one line, "hfedf > each of 5, ood, d 1".
+
+    Metric, values on axes and rounds that all cells share are only in the line. `home`: the experiment that
+    tests the claim, which is left out of the names.
     """
 
     def places(cell: Compared) -> list[str]:
@@ -266,7 +263,7 @@ def side_names(comparison: Comparison, home: str) -> tuple[list[tuple[str, str]]
     metrics, rounds = ({getattr(cell, name) for cell in cells} for name in ("metric", "rounds"))
     shared = [place for place in places(cells[0]) if all(place in places(cell) for cell in cells)]
 
-    def named(cell: Compared) -> str:
+    def name(cell: Compared) -> str:
         own = [place for place in places(cell) if place not in shared]
         own += [cell.metric] * (len(metrics) > 1) + [cell.rounds] * (len(rounds) > 1)
         own += [cell.experiment] * (cell.experiment != home)
@@ -275,22 +272,18 @@ def side_names(comparison: Comparison, home: str) -> tuple[list[tuple[str, str]]
         return f"{row} ({', '.join(own)})" if own else row
 
     def side(of: Sum[Compared]) -> str:
-        parts = [("- " if factor < 0 else "+ ") + named(cell) for factor, cell in of.terms]
+        parts = [("- " if factor < 0 else "+ ") + name(cell) for factor, cell in of.terms]
         return " ".join(parts).removeprefix("+ ") or f"{of.constant:g}"
 
-    words = [*metrics] if len(metrics) == 1 else []
-    words += [*shared, *(rounds - {SELECTED} if len(rounds) == 1 else ())]
-    return [(side(left), side(right)) for left, right in comparison.pairs], words
-
-
-def statement(comparison: Comparison, names: Iterable[tuple[str, str]], words: Iterable[str]) -> str:
-    """A claim in one line, "hfedf > each of 5, ood, d 1", from its `side_names`."""
+    names = [(side(left), side(right)) for left, right in comparison.pairs]
     several = "the best of" if comparison.one_is_enough else "each of"
     left, right = (
         next(iter(of)) if len(of) == 1 else f"{word} {len(of)}"
         for of, word in zip(map(set, zip(*names, strict=True)), ("each of", several), strict=True)
     )
-    return ", ".join([f"{left} {comparison.relation} {right}", *words])
+    words = [*(metrics if len(metrics) == 1 else ()), *shared]
+    words += [*(rounds - {SELECTED} if len(rounds) == 1 else ())]
+    return names, ", ".join([f"{left} {comparison.relation} {right}", *words])
 
 
 class Printed(NamedTuple):
@@ -323,7 +316,7 @@ def on_print(workspace: Workspace, row: Mapping[str, str], comparison: Compariso
 
     def value(side: Sum[str]) -> tuple[float, float, float]:
         """A side's value, variance over single runs (NaN: not published) and largest rounding error."""
-        if not all(uid in known for _, uid in side.terms):
+        if not all(uid in known for uid in side.cells):
             return math.nan, math.nan, 0.0
         terms = [(factor, _scaled(workspace, uid, comparison)) for factor, uid in side.terms]
         return (
@@ -334,7 +327,9 @@ def on_print(workspace: Workspace, row: Mapping[str, str], comparison: Compariso
 
     # Values that are not published results are in the list of claims; a few of them are words.
     listed = (pd.to_numeric(row[f"published_{side}"], errors="coerce") for side in ("left", "right"))
-    left, *others = [*map(value, sides(workspace, row))] or [(float(of), math.nan, 0.0) for of in listed]
+    left, *others = [*map(value, sides(workspace)[row["id"]])] or [
+        (float(of), math.nan, 0.0) for of in listed
+    ]
     best = max if row["right"].startswith("max") else min
     right = best([of for of in others if not math.isnan(of[0])] or others, key=lambda of: of[0])
     difference = round(left[0] - right[0], 6)
@@ -407,7 +402,7 @@ def join(workspace: Workspace, numbers: Iterable[Number]) -> list[Joined]:
         places = every[name]
         said, reason = on_print(workspace, row, places[0][1] if places else None), ""
         if not places:
-            uids = [uid for side in sides(workspace, row) for _, uid in side.terms]
+            uids = [uid for side in sides(workspace)[name] for uid in side.cells]
             known = map(reasons.get, (name, name.rpartition(".")[0], *uids))
             reason = next(filter(None, known), UNTESTED)
         joined.append(Joined(name, row["paper"], row["item"], row["text"], said, reason, places))

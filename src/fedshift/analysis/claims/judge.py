@@ -27,10 +27,10 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 from functools import partial
 from statistics import fmean
+from typing import Any
 
 import pandas as pd
 
@@ -40,9 +40,8 @@ from fedshift.analysis.claims.comparison import (
     Printed,
     bounds,
     comparisons,
+    named,
     on_print,
-    side_names,
-    statement,
 )
 from fedshift.analysis.clients import recorded_by_round
 from fedshift.analysis.collected import Collected, is_there, read
@@ -51,13 +50,12 @@ from fedshift.analysis.verdicts import (
     ALIKE,
     LEVEL,
     UNKNOWN,
-    Interval,
     Outcome,
     Spread,
     around,
     residual,
     standard_error,
-)  # fmt: skip
+)
 from fedshift.common.errors import unknown
 from fedshift.experiments.axes import NONE
 from fedshift.experiments.column import column, recorded, recorded_of
@@ -65,265 +63,253 @@ from fedshift.experiments.paper_claims import Sum
 from fedshift.experiments.schema import SELECTED, Compared, Table
 from fedshift.storage.workspace import Workspace
 
-VALUE, LATE = "value", "late"
-Terms = list[tuple[float, pd.DataFrame]]
+VALUE, LATE, DIFFERENCE = "value", "late", "difference"
+UNSHARED = ""  # the value on an axis over which each term of a sum is averaged
+COLUMNS = [
+    "claim", "said", "printed", "orientation", "on_print", "right", DIFFERENCE, "low", "high", "seeds",
+    "planned", "pairs", "verdict", "differs", "text", "by_seed", "error", "freedom", LATE, "lacking",
+]  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Difference:
-    """The left side minus one right side: mean over seeds, with the parts of its interval.
+def verdicts(workspace: Workspace, collected: Collected) -> pd.DataFrame:
+    """A row for each claim that the experiment tests and pair of its sides, in the order of `comparisons`.
 
-    Accuracies are in points.
+    Columns of the claim:
 
-    `seeds`: how many of the `planned` seeds have all their pairs.
+    `claim`, `text`: its id and the paper's sentence.
+    `said`: the claim in one line.
+    `printed`: the published difference; NaN where there is none, or it is from another experiment.
+    `orientation`: the published difference where the paper's experiment is another one.
+    `on_print`: the word of fedshift.analysis.claims.comparison.Printed.
+    `verdict`: one of fedshift.analysis.verdicts.OUTCOMES.
+    `differs`: why the paper's experiment is not the same as ours.
+
+    Columns of the pair, with accuracies in points:
+
+    `right`: the right side's name, or both names if the claim has several left sides.
+    `difference`, `low`, `high`: left minus right, the mean over seeds with its 95% interval.
+    `seeds`: how many of the `planned` seeds have all their runs.
     `pairs`: the mean over these seeds, by the values of the other axes that vary ("photo").
     `by_seed`: for each of `seeds`, the mean over its pairs.
     `error`, `freedom`: standard error (0 for counted values; NaN: unknown) and degrees of freedom.
     `late`: runs that never reach the value that the metric names.
     `lacking`: if no seed is complete, the sides that have no complete seed by themselves.
-    """
-
-    right: str
-    mean: float
-    seeds: int
-    planned: int
-    pairs: dict[str, float]
-    by_seed: tuple[float, ...]
-    error: float = math.nan
-    freedom: float = 0.0
-    late: int = 0
-    lacking: tuple[str, ...] = ()
-
-    def interval(self, level: float = LEVEL) -> Interval:
-        """The interval at a level; its ends are NaN where no spread is known."""
-        return around(self.mean, self.error, self.freedom, level)
-
-    @property
-    def low(self) -> float:
-        """The lower end of the 95% interval."""
-        return self.interval().low
-
-    @property
-    def high(self) -> float:
-        """The upper end of the 95% interval."""
-        return self.interval().high
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """A row of reference/claims.csv with our differences and the verdict.
-
-    `differs`: why the paper's experiment is not the same as ours.
-    `on_print`: the claim on the paper's own numbers.
-    """
-
-    claim: str
-    statement: str
-    text: str
-    differs: tuple[str, ...]
-    differences: list[Difference]
-    verdict: Outcome
-    on_print: Printed
-
-    @property
-    def printed(self) -> float:
-        """The published difference; NaN where there is none, or it is from another experiment."""
-        return math.nan if self.differs else self.on_print.difference
-
-    @property
-    def orientation(self) -> float:
-        """The published difference where the paper's experiment is another one."""
-        return self.on_print.difference if self.differs else math.nan
-
-
-def verdicts(workspace: Workspace, collected: Collected) -> list[Verdict]:
-    """A verdict for each claim that the experiment tests (fedshift.analysis.claims.comparison).
 
     The values of another experiment are read if it was collected; otherwise the claim has no seed.
 
     Raises FedshiftError for a declared claim that is not in the list, or whose methods the experiment does
     not train.
     """
-    home, values = collected.experiment.name, Values(workspace, collected)
-    tested = comparisons(workspace, collected.experiment)
-    cells = (cell for comparison in tested for cell in comparison.cells)
-    wanted = [cell.metric for cell in cells if cell.experiment == home]
-    curves(collected, recorded(wanted))  # all are read from the records at once
-    return [_verdict(workspace, home, values, comparison) for comparison in tested]
+    home, rows = collected.experiment, list[dict[str, Any]]()
+    tested = comparisons(workspace, home)
+    gaps = _gaps(workspace, collected, tested)
+    for one in tested:
+        names, stated = named(one, home.name)
+        own, gaps = gaps[: len(names)], gaps[len(names) :]
+        said, differs = on_print(workspace, one.claim, one), tuple(dict.fromkeys(one.differs()))
+        claim = {
+            "claim": one.claim["id"],
+            "said": stated,
+            "printed": math.nan if differs else said.difference,
+            "orientation": said.difference if differs else math.nan,
+            "on_print": said.word,
+            "verdict": outcome(one, own, said),
+            "differs": differs,
+            "text": one.claim["text"],
+        }
+        several = len({left for left, _ in names}) > 1
+        for of, gap in zip(names, own, strict=True):
+            lacking = tuple(name for name, lacks in zip(of, gap["lacking"], strict=True) if lacks)
+            right = " and ".join(of) if several else of[1]
+            rows.append({**claim, **gap, "right": right, "lacking": lacking})
+    return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def _verdict(workspace: Workspace, home: str, values: Values, comparison: Comparison) -> Verdict:
-    """Judge one claim on the selected rounds of its runs. `home`: the experiment that tests it."""
-    names, words = side_names(comparison, home)
-    row, stated = comparison.claim, statement(comparison, names, words)
-    where = f"experiments/{home}.yaml: claims.{row['id']}"
-    several = len({left for left, _ in names}) > 1
-    differences = []
-    for pair, of in zip(comparison.pairs, names, strict=True):
-        left, right = ([(factor, values.of(cell, where)) for factor, cell in side.terms] for side in pair)
-        minus = [(-factor, frame) for factor, frame in right]
-        pairs = paired([*left, *minus], pair[0].constant - pair[1].constant)
-        name = " and ".join(of) if several else of[1]
-        gap = estimate(pairs, name, _shared_spread(values, pair, pairs), comparison.exact)
-        late = sum(int(frame[LATE].sum()) for _, frame in (*left, *right))
-        lacking = [
-            side
-            for side, terms in zip(of, (left, right), strict=True)
-            if not gap.seeds and terms and not _has_whole_seed(terms)
-        ]
-        differences.append(replace(gap, late=late, lacking=tuple(lacking)))
-    said, differs = on_print(workspace, row, comparison), tuple(dict.fromkeys(comparison.differs()))
-    word = outcome(comparison, differences, said)
-    return Verdict(row["id"], stated, row["text"], differs, differences, word, said)
-
-
-def _has_whole_seed(terms: Terms) -> bool:
-    if any(frame[VALUE].isna().all() for _, frame in terms):  # most often: nothing was trained
-        return False
-    return bool(estimate(paired(terms), "").seeds)
-
-
-def outcome(comparison: Comparison, differences: Sequence[Difference], said: Printed) -> Outcome:
-    """The outcome of a comparison, by the differences of its pairs."""
-    if not any(gap.seeds for gap in differences):
+def outcome(comparison: Comparison, gaps: Sequence[Mapping[str, Any]], said: Printed) -> Outcome:
+    """The outcome of a comparison, by the differences of its pairs (`estimate`)."""
+    if not any(gap["seeds"] for gap in gaps):
         return "not run"
 
-    strict = comparison.relation in (">", "<")
+    strict, enough = comparison.relation in (">", "<"), comparison.one_is_enough
 
-    def every(sign: int, bound: float) -> bool:
-        return all(_beyond(gap.interval(), sign, bound, strict) for gap in differences)
-
-    def some(sign: int, bound: float) -> bool:
-        level = LEVEL / len(differences)
-        return any(_beyond(gap.interval(level), sign, bound, strict) for gap in differences)
+    def beyond(sign: int, bound: float, some: bool) -> bool:
+        """Whether every interval is above a bound (sign 1), or below it (sign -1); or some at its level."""
+        found = []
+        for gap in gaps:
+            level = LEVEL / len(gaps) if some else LEVEL
+            _, low, high = around(gap[DIFFERENCE], gap["error"], gap["freedom"], level)
+            if low == high:  # a counted or declared value, which may be equal to the bound
+                found.append(sign * (low - bound) > ALIKE if strict else sign * (low - bound) >= -ALIKE)
+            else:
+                found.append(low - bound > 0 if sign > 0 else high - bound < 0)
+        return any(found) if some else all(found)
 
     limits = bounds(comparison.relation, comparison.margin)
     (sign, low), (_, high) = limits[0], limits[-1]
-    one, other = (some, every) if comparison.one_is_enough else (every, some)
     if comparison.relation == "~":
-        holds, fails = every(1, low) and one(-1, high), some(-1, low) or other(1, high)
+        holds = beyond(1, low, some=False) and beyond(-1, high, some=enough)
+        fails = beyond(-1, low, some=True) or beyond(1, high, some=not enough)
     else:
-        holds, fails = one(sign, low), other(-sign, low)
+        holds, fails = beyond(sign, low, some=enough), beyond(-sign, low, some=not enough)
     if said.word != "not printed" and not said.holds:
         holds, fails = fails, holds
     return "as published" if holds else "against" if fails else "open"
 
 
-def _beyond(interval: Interval, sign: int, bound: float, strict: bool) -> bool:
-    """Whether an interval is above a bound (sign 1), or below it (sign -1)."""
-    low, high = interval.low - bound, interval.high - bound
-    if interval.low == interval.high:  # a counted or declared value, which may be equal to the bound
-        return sign * low > ALIKE if strict else sign * low >= -ALIKE
-    return low > 0 if sign > 0 else high < 0
+def _gaps(workspace: Workspace, collected: Collected, tested: Sequence[Comparison]) -> list[dict[str, Any]]:
+    """For each pair of sides its columns of `verdicts`, with `lacking` as whether each side lacks runs."""
+    pairs = [(one, pair) for one in tested for pair in one.pairs]
+    terms = pd.DataFrame(
+        [
+            (number, side, (1, -1)[side] * factor, _runs_of(cell), cell.row, left.constant - right.constant)
+            for number, (_, (left, right)) in enumerate(pairs)
+            for side, of in enumerate((left, right))
+            for factor, cell in of.terms
+        ],
+        columns=["pair", "side", "factor", "cell", "method", "constant"],
+    )
+    runs = _runs(workspace, collected, tested)
+    late = terms.merge(runs, on=["cell", "method"]).groupby("pair")[LATE].sum()
+    sides = summed(terms, runs, ["pair", "side"]).groupby(["pair", "side", "seed"])[DIFFERENCE]
+    whole = {(pair, side) for pair, side, _ in sides.mean(skipna=False).dropna().index}
+    differences = summed(terms, runs, ["pair"])
+    by_pair, by_cell = dict([*differences.groupby("pair")]), dict([*runs.groupby("cell")])
+    gaps = []
+    for number, (one, pair) in enumerate(pairs):
+        places = by_pair.get(number, differences[:0]).drop(columns="pair")
+        every = by_cell.get(_same(*pair), runs[:0])
+        shared = len(every) and places[DIFFERENCE].notna().any()
+        gap = estimate(places, _spread(places, every) if shared else UNKNOWN, one.exact)
+        lacking = [
+            bool(not gap["seeds"] and pair[side].terms and (number, side) not in whole) for side in (0, 1)
+        ]
+        gaps.append({**gap, LATE: int(late.get(number, 0)), "lacking": lacking})
+    return gaps
 
 
-def paired(terms: Terms, constant: float = 0.0) -> pd.DataFrame:
-    """Sums over terms of factor times `value`, plus a constant, as the column `difference`.
+def _runs_of(cell: Compared) -> str:
+    """What a cell has in common with those of other rows: experiment, metric, rounds and values on axes."""
+    alone = cell.range or cell.peak  # its values are of several rows
+    return cell.model_copy(update={} if alone else {"row": ""}).model_dump_json()
 
-    One row for each seed and values of the other axes at which all terms are planned. An axis that some terms
-    do not have, or on which they share no value, is not an axis of the pairs: each term is averaged over it.
 
-    `terms`: the factor of each, and the result of `Values.of`.
+def _same(left: Sum[Compared], right: Sum[Compared]) -> str:
+    """The `_runs_of` both sides, if these are the same accuracy of two rows; otherwise ""."""
+    if left.constant or right.constant or len(left.terms) != 1 or len(right.terms) != 1:
+        return ""
+    (_, one), (_, other) = *left.terms, *right.terms
+    same = _runs_of(one) == _runs_of(other) and not (one.range or one.peak)
+    return _runs_of(one) if same and column(one.metric).kind == "quantity" else ""
+
+
+def summed(terms: pd.DataFrame, runs: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Sums over terms of factor times value, plus a constant, as the column `difference`.
+
+    One row for each sum, seed and values of the other axes at which all terms are planned; NaN where a run is
+    missing. An axis that some terms do not have, or on which they share no value, is not an axis of the sum:
+    it is UNSHARED there, and each term is averaged over it.
+
+    `terms`: `factor`, `cell` and `method` of each; those with the same values of `by` are one sum, and have
+        its `constant`.
+    `runs`: `cell`, `method`, `value`, `seed` and the other axes, NaN on an axis that the cell does not have.
     """
-    frames = [frame for _, frame in terms]
-    axes = [
-        axis for axis in frames[0] if axis not in (VALUE, LATE) and all(axis in frame for frame in frames)
-    ]
-    common = {axis: set.intersection(*(set(frame[axis]) for frame in frames)) for axis in axes}
-    shared = [axis for axis in axes if axis == "seed" or common[axis]]
-    columns = [factor * frame.groupby(shared)[VALUE].mean(skipna=False) for factor, frame in terms]
-    both = pd.concat(dict(enumerate(columns)), axis=1, join="inner")
-    return (both.sum(axis=1, skipna=False) + constant).rename("difference").reset_index()
+    axes = [axis for axis in runs if axis not in ("cell", "method", VALUE, LATE)]
+    numbered = terms.assign(term=range(len(terms)), terms=terms.groupby(by)["cell"].transform("size"))
+    long = numbered.merge(runs, on=["cell", "method"])
+    long[DIFFERENCE] = long["factor"] * long[VALUE]
+    for axis in axes:
+        common = long.groupby([*by, axis])["term"].transform("nunique") == long["terms"]
+        shared = common.groupby([long[name] for name in by]).transform("any")
+        long[axis] = long[axis].where(shared | (axis == "seed"), UNSHARED)
+    keys = [*by, "terms", "constant", *axes]
+    groups = long.groupby([*keys, "term"])[DIFFERENCE].mean(skipna=False).groupby(keys)
+    sums = groups.sum(skipna=False).reset_index()
+    sums[DIFFERENCE] += sums.pop("constant")
+    return sums[groups.size().to_numpy() == sums.pop("terms")]
 
 
-def estimate(pairs: pd.DataFrame, right: str, shared: Spread = UNKNOWN, exact: bool = False) -> Difference:
-    """The mean difference of `pairs`.
+def estimate(places: pd.DataFrame, shared: Spread = UNKNOWN, exact: bool = False) -> dict[str, Any]:
+    """The mean of differences: the columns of `verdicts` from `difference` to `freedom`.
 
-    `pairs`: columns `seed`, the other axes, and `difference` (NaN where a run of either side is missing).
+    `places`: columns `seed`, the other axes, and `difference` (NaN where a run of either side is missing).
     `shared`: the spread of one seed of one row, where it is pooled.
     `exact`: whether the values are counted or declared, so that equal seeds are not a coincidence.
     """
-    by_seed = pairs.groupby("seed")["difference"].mean(skipna=False)
+    by_seed = places.groupby("seed")[DIFFERENCE].mean(skipna=False)
     whole = by_seed.dropna()
-    n, kept = len(whole), pairs[pairs["seed"].isin(whole.index)]
-    axes = [axis for axis in pairs if axis not in ("seed", "difference")]
+    n, kept = len(whole), places[places["seed"].isin(whole.index)]
+    axes = [axis for axis in kept if axis not in ("seed", DIFFERENCE) and (kept[axis] != UNSHARED).all()]
     axes = [axis for axis in axes if kept[axis].nunique(dropna=False) > 1] or axes
     by_place: dict[str, list[float]] = defaultdict(list)
-    for pair in kept.to_dict("records"):
-        by_place[", ".join(str(pair[axis]) for axis in axes)].append(pair["difference"])
-    means = {place: fmean(of) for place, of in by_place.items()}
+    for place in kept.to_dict("records"):
+        by_place[", ".join(str(place[axis]) for axis in axes)].append(place[DIFFERENCE])
     error = standard_error(whole, shared)
     if exact and n and not error.known:
         error = Spread(0.0, 1)
-    mean, values = float(whole.mean()), (*map(float, whole),)
-    return Difference(right, mean, n, len(by_seed), means, values, *error)
+    interval = around(float(whole.mean()), *error)
+    pairs = {place: fmean(of) for place, of in by_place.items()}
+    gap = {"seeds": n, "planned": len(by_seed), "pairs": pairs, "by_seed": (*map(float, whole),)}
+    return interval._asdict() | gap | {"error": error.deviation, "freedom": error.freedom}
 
 
-def _shared_spread(values: Values, pair: tuple[Sum[Compared], Sum[Compared]], pairs: pd.DataFrame) -> Spread:
-    """The spread pooled over all rows, if both sides of a pair are the same accuracy; otherwise UNKNOWN."""
-    if any(side.constant or len(side.terms) != 1 for side in pair):
-        return UNKNOWN
-    left, right = (side.terms[0][1] for side in pair)
-    same = left.model_copy(update={"row": right.row}) == right and not (left.range or left.peak)
-    if not same or column(left.metric).kind != "quantity":
-        return UNKNOWN
-    whole = pairs.dropna().groupby("seed").size()
-    seeds = whole[whole == pairs.groupby("seed").size().max()].index
+def _spread(places: pd.DataFrame, every: pd.DataFrame) -> Spread:
+    """The spread pooled over all rows that have the same runs as the whole seeds of a pair."""
+    counts = places.dropna().groupby("seed").size()
+    seeds = counts.index[counts == places.groupby("seed").size().max()]
     if len(seeds) < 2:
         return UNKNOWN
-    at = pairs.loc[pairs["seed"].isin(seeds)].drop(columns="difference")
-    at = at.merge(values.of(left, "", every_row=True), on=[*at.columns])
-    full = at.dropna(subset=VALUE).groupby(["method", "seed"])[VALUE].agg(["mean", "size"])
+    at = places[places["seed"].isin(seeds)].drop(columns=DIFFERENCE)
+    at = at.loc[:, (at != UNSHARED).all()]
+    rows = at.merge(every, on=[*at]).dropna(subset=VALUE)
+    full = rows.groupby(["method", "seed"])[VALUE].agg(["mean", "size"])
     means = full["mean"].where(full["size"] == full["size"].max())
     return residual(means.unstack("seed"))
 
 
-class Values:
-    """The values of this and other collected experiments that comparisons use; each is read once."""
+def _runs(workspace: Workspace, collected: Collected, tested: Sequence[Comparison]) -> pd.DataFrame:
+    """The runs that are compared: `cell` (`_runs_of`), `method`, `seed` and the other axes, VALUE and LATE.
 
-    def __init__(self, workspace: Workspace, collected: Collected) -> None:
-        self.workspace = workspace
-        self.collected: dict[str, Collected | None] = {collected.experiment.name: collected}
-        self.frames: dict[tuple[str, str, str], pd.DataFrame] = {}  # by experiment, metric and rounds
+    All rows of an experiment have runs, as their spread is pooled. An experiment that was not collected has
+    none. Without an axis of seeds, `seed` is 0. LATE marks a run that never reaches the value of the metric.
 
-    def of(self, cell: Compared, where: str, every_row: bool = False) -> pd.DataFrame:
-        """VALUE and LATE of a cell's runs, with their axes; no rows if its experiment was not collected.
-
-        LATE marks a run that never reaches the value of the metric. It counts as if it did one round after
-        the longest run. Without an axis of seeds, `seed` is 0.
-
-        `every_row`: all rows of the experiment, with the column `method`.
-
-        Raises FedshiftError at `where` for an axis that the experiment does not have.
-        """
-        name = cell.experiment
-        if name not in self.collected:
-            self.collected[name] = read(self.workspace, name) if is_there(self.workspace, name) else None
-        if (collected := self.collected[name]) is None:
-            return pd.DataFrame({"seed": [], VALUE: [], LATE: []})
-        axes, key = collected.keys[1:], (name, cell.metric, cell.rounds)
-        if key not in self.frames:
-            of = _selected if cell.rounds == SELECTED else _over_rounds
-            self.frames[key] = of(self.workspace, collected, cell.metric, cell.rounds)
-        frame = self.frames[key]
+    Raises FedshiftError for an axis that another experiment does not have.
+    """
+    home = collected.experiment
+    known: dict[str, Collected | None] = {home.name: collected}
+    cells = [(cell, one) for one in tested for cell in one.cells]
+    own = [cell.metric for cell, _ in cells if cell.experiment in known]
+    curves(collected, recorded(own))  # all are read from the records at once
+    values: dict[tuple[str, str, str], pd.DataFrame] = {}
+    found = {"": pd.DataFrame(columns=["method", "seed", VALUE, LATE])}
+    for cell, one in cells:
+        if _runs_of(cell) in found:
+            continue
+        if (name := cell.experiment) not in known:
+            known[name] = read(workspace, name) if is_there(workspace, name) else None
+        if (of := known[name]) is None:
+            continue
+        axes, key = of.keys[1:], (name, cell.metric, cell.rounds)
+        if key not in values:
+            frame = _values(workspace, of, cell.metric, cell.rounds)
+            frame[axes] = frame[axes].astype(object).fillna(NONE)
+            values[key] = frame.assign(**{"seed": frame.get("seed", 0), LATE: frame.get(LATE, False)})
+        frame = values[key]
+        metric = column(cell.metric)
+        _, number, domain = recorded_of(metric.name) if metric.kind == "recorded" else ("", "", "")
         if cell.range or cell.peak:
-            frame = _over_rows(frame, axes, cell)
-        elif not every_row:
-            frame = frame[frame["method"] == cell.row]
-            own = column(cell.metric)
-            _, number, domain = recorded_of(own.name) if own.kind == "recorded" else ("", "", "")
-            if number == "of" and "target" in frame:  # of one client: its domain must not be held out
-                frame = frame[frame["target"] != domain]
+            frame = _over_rows(frame, cell)
+        elif number == "of" and "target" in frame:  # of one client: its domain must not be held out
+            frame = frame[frame["target"] != domain]
         for axis, value in cell.where.items():
             if axis not in axes:
-                raise unknown(f"{where}.where", "axis", axis, axes)
+                raise unknown(f"{home.file}: claims.{one.claim['id']}.where", "axis", axis, axes)
             frame = frame[frame[axis] == value]
-        runs = frame[["method", *axes] if every_row else axes].fillna(NONE)
-        runs = runs.assign(**{VALUE: frame[VALUE], LATE: frame.get(LATE, False)})
-        return runs if "seed" in axes else runs.assign(seed=0)
+        found[_runs_of(cell)] = frame
+    runs = pd.concat(found, names=["cell"]).reset_index("cell")
+    return runs.reset_index(drop=True).astype({VALUE: float, LATE: bool})
 
 
-def _over_rows(frame: pd.DataFrame, axes: list[str], cell: Compared) -> pd.DataFrame:
+def _over_rows(frame: pd.DataFrame, cell: Compared) -> pd.DataFrame:
     """The range of the cell's rows, or the position of the largest; NaN at places where a row is missing."""
 
     def extent(values: pd.Series[float]) -> float:
@@ -335,30 +321,32 @@ def _over_rows(frame: pd.DataFrame, axes: list[str], cell: Compared) -> pd.DataF
     order = [cell.row, *cell.range, *cell.peak]
     rows = frame[frame["method"].isin(order)]
     rows = rows.sort_values("method", key=lambda method: method.map(order.index), kind="stable")
-    groups = rows.groupby(axes, dropna=False)[VALUE]
-    said = groups.agg(peak if cell.peak else extent)
-    return said.where(groups.size() == len(order)).reset_index()
+    groups = rows.groupby([*rows.columns.drop(["method", VALUE, LATE])])[VALUE]
+    said = groups.agg(peak if cell.peak else extent).where(groups.size() == len(order))
+    return said.reset_index().assign(method=cell.row, **{LATE: False})
 
 
-def _selected(workspace: Workspace, collected: Collected, metric: str, _: str) -> pd.DataFrame:
-    """Every planned run as in tables, with LATE for runs that never reach a value."""
-    # A relative metric is relative to the same row as in the table that has it.
-    against = {name: of.against for of in collected.experiment.tables.values() for name in of.metrics}
-    table = Table(metrics=[metric], against=against.get(metric, ""))
-    values = partial(of_runs, workspace, collected, collected.protocol.select, table)
-    value = values(late=True)[metric]
-    late = value.notna() & values()[metric].isna() if column(metric).kind == "rounds_to" else False
-    return collected.runs[collected.keys].assign(**{VALUE: value, LATE: late})
+def _values(workspace: Workspace, collected: Collected, metric: str, rounds: str) -> pd.DataFrame:
+    """Every planned run with its VALUE; at the selected round as in tables, with LATE.
 
+    A run that never reaches the value of the metric counts as if it did one round after the longest run.
 
-def _over_rounds(workspace: Workspace, collected: Collected, metric: str, rounds: str) -> pd.DataFrame:
-    """Every planned run, with its value over rounds. `rounds`: as in fedshift.experiments.schema.Claim."""
+    `rounds`: as in fedshift.experiments.schema.Claim.
+    """
+    own = column(metric)
+    if rounds == SELECTED:
+        # A relative metric is relative to the same row as in the table that has it.
+        against = {name: of.against for of in collected.experiment.tables.values() for name in of.metrics}
+        table = Table(metrics=[metric], against=against.get(metric, ""))
+        values = partial(of_runs, workspace, collected, collected.protocol.select, table)
+        value = values(late=True)[metric]
+        late = value.notna() & values()[metric].isna() if own.kind == "rounds_to" else False
+        return collected.runs[collected.keys].assign(**{VALUE: value, LATE: late})
 
     def fluctuation(curve: pd.Series[float]) -> float:
         """The standard deviation (divided by n) of the steps of a curve; NaN for fewer than two steps."""
         return float(curve.diff().std(ddof=0)) if len(curve) > 2 else math.nan
 
-    own = column(metric)
     if own.kind == "recorded":
         frame = recorded_by_round(workspace, collected, own.name)
     else:

@@ -1,11 +1,11 @@
 """Comparisons and sentences in words: claims.csv, lines of pages, and footnotes."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping
+from typing import Any
 
 import pandas as pd
 
-from fedshift.analysis.claims.judge import Difference, Verdict
 from fedshift.analysis.verdicts import OUTCOMES
 from fedshift.storage.workspace import Workspace
 
@@ -19,44 +19,29 @@ RULE = (
 )
 
 
-def table(verdicts: Sequence[Verdict]) -> pd.DataFrame:
-    """One row per claim and method on its right side."""
-    rows = [
-        {
-            "claim": verdict.claim,
-            "said": verdict.statement,
-            "printed": verdict.printed,
-            "orientation": verdict.orientation,
-            "on_print": verdict.on_print.word,
-            "right": difference.right,
-            "difference": difference.mean,
-            "low": difference.low,
-            "high": difference.high,
-            "seeds": difference.seeds,
-            "planned": difference.planned,
-            "pairs": _listed(difference.pairs),
-            "verdict": verdict.verdict,
-            "differs": "; ".join(verdict.differs),
-            "words": in_words(difference),
-            "text": verdict.text,
-        }
-        for verdict in verdicts
-        for difference in verdict.differences
-    ]
-    return pd.DataFrame(rows)
+def table(verdicts: pd.DataFrame) -> pd.DataFrame:
+    """The columns of `judge.verdicts` that claims.csv has, with lists and differences in words."""
+    return verdicts.loc[:, :"differs"].assign(
+        pairs=verdicts["pairs"].map(_listed),
+        differs=verdicts["differs"].map("; ".join),
+        words=[in_words(gap) for gap in verdicts.to_dict("records")],
+        text=verdicts["text"],
+    )
 
 
-def lines(verdicts: Sequence[Verdict]) -> list[tuple[str, ...]]:
+def lines(verdicts: pd.DataFrame) -> list[tuple[str, ...]]:
     """One line of text per claim, for pages."""
     listed: list[tuple[str, ...]] = []
-    for verdict in verdicts:
-        printed, said = "", verdict.on_print
-        if said.word != "not printed":
-            printed = f"{'orientation: ' if verdict.differs else ''}{said.difference:+.1f}"
-        ours = compared([difference.seeds for difference in verdict.differences])
-        ours += "; ".join(dict.fromkeys(map(in_words, verdict.differences)))
-        line = (verdict.claim, verdict.statement, printed, said.word, verdict.verdict, ours, verdict.text)
-        listed.append(line)
+    for _, gaps in verdicts.groupby("claim", sort=False):
+        one, printed = gaps.iloc[0], ""
+        if one["on_print"] != "not printed":
+            printed = (
+                f"orientation: {one['orientation']:+.1f}" if one["differs"] else f"{one['printed']:+.1f}"
+            )
+        ours = compared([*gaps["seeds"]]) + "; ".join(dict.fromkeys(map(in_words, gaps.to_dict("records"))))
+        listed.append(
+            (one["claim"], one["said"], printed, one["on_print"], one["verdict"], ours, one["text"])
+        )
     return listed
 
 
@@ -69,20 +54,17 @@ def compared(seeds: Collection[int]) -> str:
     return f"{run} of {len(seeds)} compared: " if 0 < run < len(seeds) else ""
 
 
-def footnotes(verdicts: Sequence[Verdict]) -> list[str]:
+def footnotes(verdicts: pd.DataFrame) -> list[str]:
     """The rule for judging claims, and why experiments differ from the paper's, each reason once.
 
     Empty without claims.
     """
-    reasons: dict[str, list[str]] = {}
-    for verdict in verdicts:
-        for reason in verdict.differs:
-            reasons.setdefault(reason, []).append(verdict.claim)
-    if not reasons:
-        return [RULE] if verdicts else []
+    claims = verdicts.drop_duplicates("claim")
+    reasons = claims.explode("differs").dropna(subset="differs").groupby("differs", sort=False)["claim"]
+    if not len(reasons):
+        return [RULE] if len(claims) else []
     named = (
-        reason if len(claims) == len(verdicts) else f"{reason} ({', '.join(claims)})"
-        for reason, claims in reasons.items()
+        str(reason) if len(of) == len(claims) else f"{reason} ({', '.join(of)})" for reason, of in reasons
     )
     why = "Comparisons are judged here on another experiment than the paper's, shown for orientation"
     return [RULE, f"{why}: {'; '.join(named)}."]
@@ -108,32 +90,34 @@ def sentences(workspace: Workspace, outcomes: Mapping[str, str]) -> pd.DataFrame
     return rows.assign(others=rows["comparisons"] - rows[[*OUTCOMES]].sum(axis=1))
 
 
-def sentence_lines(workspace: Workspace, verdicts: Sequence[Verdict]) -> list[tuple[str, ...]]:
+def sentence_lines(workspace: Workspace, verdicts: pd.DataFrame) -> list[tuple[str, ...]]:
     """One line of text per sentence of which an experiment tests a comparison, for pages."""
-    if not verdicts:
+    if verdicts.empty:
         return []
-    found = sentences(workspace, {verdict.claim: verdict.verdict for verdict in verdicts})
+    found = sentences(workspace, dict(zip(verdicts["claim"], verdicts["verdict"], strict=True)))
     shown = found[["claim", "said", *OUTCOMES, "others", "text"]].astype(str)
     return [*shown.itertuples(index=False, name=None)]
 
 
-def in_words(difference: Difference) -> str:
-    """A difference in words: mean, interval, seeds."""
-    seeds, planned, pairs = difference.seeds, difference.planned, difference.pairs
+def in_words(gap: Mapping[Hashable, Any]) -> str:
+    """A row of `judge.verdicts` in words: mean, interval, seeds."""
+    right, seeds, late = gap["right"], gap["seeds"], gap["late"]
     if not seeds:
-        if not difference.lacking:
-            return f"{difference.right}: no seed with all runs of both sides"
-        return f"{' and '.join(difference.lacking)}: no seed with all its runs"
-    mean = f"{difference.right} {difference.mean:+z.1f}"
-    left_out = f" of {planned}: the others lack a run" if seeds < planned else ""
-    late = difference.late
+        lacking = " and ".join(gap["lacking"])
+        return (
+            f"{lacking}: no seed with all its runs"
+            if lacking
+            else f"{right}: no seed with all runs of both sides"
+        )
+    mean = f"{right} {gap['difference']:+z.1f}"
+    left_out = f" of {gap['planned']}: the others lack a run" if seeds < gap["planned"] else ""
     left_out += f" ({late} {'run never gets' if late == 1 else 'runs never get'} there)" if late else ""
     if seeds == 1:
-        parts = f" ({_listed(pairs)})" if any(pairs) else ""
+        parts = f" ({_listed(gap['pairs'])})" if any(gap["pairs"]) else ""
         return f"{mean}{parts}, 1 seed{left_out}: no interval"
-    if math.isnan(difference.low):
+    if math.isnan(gap["low"]):
         return f"{mean}, {seeds} seeds{left_out}: the same in each, so no interval"
-    return f"{mean} [{difference.low:+z.1f}, {difference.high:+z.1f}], {seeds} seeds{left_out}"
+    return f"{mean} [{gap['low']:+z.1f}, {gap['high']:+z.1f}], {seeds} seeds{left_out}"
 
 
 def _listed(pairs: dict[str, float]) -> str:

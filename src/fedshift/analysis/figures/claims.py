@@ -1,11 +1,13 @@
 """Claims: every paired difference with its interval, next to the published difference."""
 
 import math
+from collections.abc import Hashable, Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from fedshift.analysis.claims.judge import Difference, Verdict, verdicts
+from fedshift.analysis.claims.judge import verdicts
 from fedshift.analysis.collected import Collected
 from fedshift.analysis.figures.base import GREY, Axes, Axis, Figure, Plot, notes
 from fedshift.common.errors import FedshiftError
@@ -37,11 +39,16 @@ class Claims(Figure):
             raise FedshiftError(where, what, "Leave it out, or say `claims`.")
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
-        every = [(one, gap) for one in verdicts(workspace, collected) for gap in one.differences]
-        lines = [line for line in every if line[1].seeds] or every
-        first = {verdict.claim: place for place, (verdict, _) in reversed([*enumerate(lines)])}
-        names = [_name(*line, first[line[0].claim] == place) for place, line in enumerate(lines)]
-        rows = [row for line, name in zip(lines, names, strict=True) for row in _rows(*line, name)]
+        every = verdicts(workspace, collected)
+        run = every[every["seeds"] > 0]
+        lines = (every if run.empty else run).assign(alone=~every["claim"].duplicated(keep=False))
+        begins = ~lines["claim"].duplicated()
+        names = [*map(_name, lines.to_dict("records"), begins)]
+        rows = [
+            row
+            for line, name in zip(lines.to_dict("records"), names, strict=True)
+            for row in _rows(line, name)
+        ]
         frame = pd.DataFrame(rows, columns=COLUMNS).dropna(subset="x")
         furthest = frame["x"].abs().max()
         end = ROOM * furthest if furthest > 0 else 1.0
@@ -64,27 +71,26 @@ class Claims(Figure):
             note,
             size=(7.0, 0.6 + (LINE + TALL * wrapped) * len(lines)),
             colours=COLOURS,
-            rules={"x": [0.0], "y": [place - 0.5 for place in sorted(first.values())[1:]]},
+            rules={"x": [0.0], "y": [place - 0.5 for place in np.flatnonzero(begins)[1:]]},
         )
 
 
-def _name(verdict: Verdict, difference: Difference, begins: bool) -> str:
+def _name(line: Mapping[Hashable, Any], begins: bool) -> str:
     """The claim, in words where its lines begin, and the method on the right where it has more than one."""
-    name = f"{verdict.claim}: {verdict.statement}" if begins else verdict.claim
-    return name if len(verdict.differences) == 1 else f"{name}   {difference.right}"
+    name = f"{line['claim']}: {line['said']}" if begins else line["claim"]
+    return name if line["alone"] else f"{name}   {line['right']}"
 
 
-def _rows(verdict: Verdict, difference: Difference, name: str) -> list[tuple[Any, ...]]:
+def _rows(line: Mapping[Hashable, Any], name: str) -> list[tuple[Any, ...]]:
     """The marks of one line, with the columns COLUMNS; x is NaN for an absent mark.
 
     A published difference from the best of several methods belongs to no single line and is left out.
     """
-    label, alone = verdict.verdict, difference.seeds == 1
-    rings = [*(difference.pairs.values() if alone else difference.by_seed)]
-    low, high = difference.low, difference.high
-    printed = verdict.printed if len(verdict.differences) == 1 else math.nan
+    label, one_seed = line["verdict"], line["seeds"] == 1
+    mark, rings = ("pair", line["pairs"].values()) if one_seed else ("seed", line["by_seed"])
+    ends, printed = (line["low"], line["high"]), line["printed"] if line["alone"] else math.nan
     return [
-        *((label, "pair" if alone else "seed", "ring", ring, name, None, None) for ring in rings),
-        (label, "mean", "open" if alone else "square", difference.mean, name, low, high),
+        *((label, mark, "ring", ring, name, None, None) for ring in rings),
+        (label, "mean", "open" if one_seed else "square", line["difference"], name, *ends),
         (PRINTED, "printed", "diamond", printed, name, None, None),
     ]
