@@ -7,13 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import read_json, read_whole, sha256, sha256_file, write_json
 from fedshift.common.registry import get
 from fedshift.data.dataset import Dataset
 from fedshift.data.lists import REFERENCE, own_lists, read_lists, read_table, write_table
 from fedshift.data.plots import plot_counts
-from fedshift.data.tree import below, identical
+from fedshift.data.tree import below
 from fedshift.storage.workspace import Workspace
 
 CHECKOUT = Path(__file__).parents[3]
@@ -90,8 +92,8 @@ def as_listed(workspace: Workspace, name: str, release: str) -> None:
         return
     raw, declared = workspace.raw(name, release), manifest(workspace, name, release)
     was = {path: size for path, (size, _) in _listed(declared).items()}
-    sizes = dataset.sizes(raw)  # an image that is not a separate file has the listed size
-    now = {path: was.get(path) if size is None else size for path, size in sizes.items()}
+    files = dataset.files(raw).items()  # an image that is not a separate file has the listed size
+    now = {path: file.stat().st_size if file.is_file() else was.get(path) for path, file in files}
     if changed := [path for path in was.keys() | now.keys() if was.get(path) != now.get(path)]:
         what = f"has changed since its files were listed: {min(changed)}"
         what += f" and {len(changed) - 1:,} more" if len(changed) > 1 else ""
@@ -230,7 +232,9 @@ def duplicates(files: Files) -> dict[str, Any]:
     `domains`: groups with files in several domains; `classes`: groups with files in several classes, whose
     labels contradict each other.
     """
-    groups = sorted(map(sorted, identical({path: content for path, (_, content) in files.items()})))
+    content = pd.Series({path: content for path, (_, content) in files.items()})
+    copies = content[content.duplicated(keep=False)]
+    groups = sorted(sorted(paths) for paths in copies.groupby(copies).groups.values())
     domains, classes = (
         sum(len({path.split("/")[level] for path in paths}) > 1 for paths in groups) for level in (0, 1)
     )
