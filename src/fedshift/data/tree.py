@@ -261,12 +261,11 @@ def _opaque(image: Image.Image) -> Image.Image:
     if not image.has_transparency_data:
         return image.convert("RGB")
     layer = image.convert("RGBA")
-    seen = {}  # the widest range of a channel, from 0 to 255, and the image, by ground
-    for ground in ("white", "black"):
-        image = Image.alpha_composite(Image.new("RGBA", layer.size, ground), layer).convert("RGB")
-        seen[ground] = np.ptp(np.asarray(image), axis=(0, 1)).max(), image
-    on = "black" if seen["white"][0] < CONTRAST <= seen["black"][0] else "white"
-    return seen[on][1]
+    grounds = (Image.new("RGBA", layer.size, colour) for colour in ("white", "black"))
+    on_white, on_black = (Image.alpha_composite(ground, layer).convert("RGB") for ground in grounds)
+    # the widest range of a channel, from 0 to 255
+    white, black = (np.ptp(image.getextrema(), axis=1).max() for image in (on_white, on_black))
+    return on_black if white < CONTRAST <= black else on_white
 
 
 def within(folder: Path) -> list[Path]:
