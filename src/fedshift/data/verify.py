@@ -1,13 +1,11 @@
 """Verify: compare a raw tree with its manifest and with published facts; count its duplicates."""
 
 import contextlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
-
-import pandas as pd
 
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import read_json, read_whole, sha256, sha256_file, write_json
@@ -232,9 +230,10 @@ def duplicates(files: Files) -> dict[str, Any]:
     `domains`: groups with files in several domains; `classes`: groups with files in several classes, whose
     labels contradict each other.
     """
-    content = pd.Series({path: content for path, (_, content) in files.items()})
-    copies = content[content.duplicated(keep=False)]
-    groups = sorted(sorted(paths) for paths in copies.groupby(copies).groups.values())
+    by_content: dict[str, list[str]] = defaultdict(list)
+    for path, (_, content) in files.items():
+        by_content[content].append(path)
+    groups = sorted(sorted(paths) for paths in by_content.values() if len(paths) > 1)
     domains, classes = (
         sum(len({path.split("/")[level] for path in paths}) > 1 for paths in groups) for level in (0, 1)
     )
