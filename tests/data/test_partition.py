@@ -15,7 +15,7 @@ from PIL import Image
 from fedshift.common.errors import FedshiftError
 from fedshift.common.parquet import columns_hash, read_columns
 from fedshift.data.dataset import rows
-from fedshift.data.partition import divide, load_partition, noted, partition
+from fedshift.data.partition import CURE, divide, load_partition, partition
 from fedshift.data.partitions.domains_per_client import count_parts, deal
 from fedshift.data.plots import plot_partition
 from fedshift.data.prepare import load_index, prepare
@@ -140,7 +140,7 @@ def test_file_carries_the_rare_classes_and_its_hash_covers_them(workspace: Works
     few_shot = table.attrs["few_shot"]
     assert [len(labels) for labels in few_shot] == [3, 3, 3]
     assert few_shot == divide(index, spec).attrs["few_shot"]
-    assert columns_hash(table) == noted(path)["hash"]
+    assert columns_hash(table) == read_columns(path, CURE)[1]["hash"]
     stored = pq.read_table(path)
     facts = dict(stored.schema.metadata)
     facts[b"pandas"] = facts[b"pandas"].replace(b'"few_shot": [[', b'"few_shot": [[99, ')
@@ -157,7 +157,7 @@ def test_file_carries_its_hash_and_a_plot(workspace: Workspace) -> None:
     table, _ = load_partition(path, index)
     assert table.columns.tolist() == ["sample", "client", "domain", "class", "label", "split"]
     assert table.dtypes.astype(str).tolist() == ["int32", "int16", "str", "str", "int16", "str"]
-    assert noted(path)["hash"] == columns_hash(divide(index, spec)) == columns_hash(table)
+    assert read_columns(path, CURE)[1]["hash"] == columns_hash(divide(index, spec)) == columns_hash(table)
     assert path.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
     written = path.stat().st_mtime_ns
     assert partition(workspace, spec) == path and path.stat().st_mtime_ns == written

@@ -24,8 +24,9 @@ from fedshift.analysis.verdicts import COUNTED, OUTCOMES, WORDS
 from fedshift.archive.machine import hardware
 from fedshift.common.errors import FedshiftError
 from fedshift.common.files import dotted, sha256_file, write_json, write_text
+from fedshift.common.parquet import read_columns
 from fedshift.common.version import __version__, commit
-from fedshift.data.partition import noted
+from fedshift.data.partition import CURE
 from fedshift.spec import RunSpec
 from fedshift.storage.workspace import TUNING, Workspace
 
@@ -104,7 +105,7 @@ def partitions(workspace: Workspace, collected: Collected, by_run: dict[str, Sum
         if title not in pictures:
             path = workspace.partition(RunSpec.model_validate_json(row["spec"]).partition_name)
             there = path.is_file() and path.with_suffix(".png").is_file()
-            if there and summary["hashes"]["partition"] == noted(path)["hash"]:
+            if there and summary["hashes"]["partition"] == read_columns(path, CURE)[1]["hash"]:
                 pictures[title] = path.with_suffix(".png")
     return pictures
 

@@ -16,7 +16,7 @@ from fedshift.common.yaml_file import read
 from fedshift.data.groups import hashed
 from fedshift.data.partition import CURE
 from fedshift.data.plots import plot_domains
-from fedshift.data.prepare import load_index, map_pixels, prepare
+from fedshift.data.prepare import load_prepared, prepare
 from fedshift.planning import planfile
 from fedshift.spec import Division, RunSpec, closed, parse
 from fedshift.spec.resolve import resolve_division
@@ -47,7 +47,8 @@ def command(
         name, release, px = _images(workspace, name, plan)
     folder = prepare(workspace, name, release, closed(Prepare, {"px": px}, "--px"), jobs)
     if not (picture := folder.with_suffix(".png")).exists():
-        plot_domains(map_pixels(folder), load_index(folder), picture)
+        images = load_prepared(folder)
+        plot_domains(images.pixels, images.index, picture)
     click.echo(folder)
 
 

@@ -20,14 +20,9 @@ from typing import Any
 
 from fedshift.common.errors import Damaged, FedshiftError
 
-
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
-
-
-MODE = 0o666 & ~_umask()
+UMASK = os.umask(0o077)  # which can be read only by a change
+os.umask(UMASK)
+MODE = 0o666 & ~UMASK
 PATIENCE = 1.0  # seconds: a process that queries the holder has the lock for a moment
 HELD = (BlockingIOError, PermissionError)  # of a local and of a remote file system
 CURES = {

@@ -95,10 +95,9 @@ class Dataset:
         """Every image below `raw`: domains and classes in their order, file names sorted."""
         raise NotImplementedError
 
-    def sizes(self, raw: Path) -> dict[str, int | None]:
-        """Path -> bytes of its file, of every image; None if it is not a separate file."""
-        files = ((path, raw / path) for path in self.paths(raw))
-        return {path: file.stat().st_size if file.is_file() else None for path, file in files}
+    def files(self, raw: Path) -> dict[str, Path]:
+        """Path -> file of every image in the order of `paths`; some may not be separate files."""
+        return {path: raw / path for path in self.paths(raw)}
 
     def content(self, raw: Path, path: str) -> bytes:
         """The bytes of an image that a manifest's hash covers."""

@@ -22,7 +22,7 @@ from fedshift.common.registry import get
 from fedshift.data.archive import is_archive, unpack
 from fedshift.data.dataset import Dataset, renamed
 from fedshift.data.lists import WORDS, gather, lists_file, own_lists, read_lists, write_table
-from fedshift.data.tree import ImageTree, LeftOut, below, left_out
+from fedshift.data.tree import ImageTree, LeftOut, below, left_out, note
 from fedshift.data.verify import count_lines, entries, manifest, manifest_path, stamp_path, write_manifest
 from fedshift.data.versions import pointer
 from fedshift.storage.workspace import Workspace
@@ -70,7 +70,7 @@ def fetch(
             raise FedshiftError(raw, f"is a link to {os.readlink(raw)}, which is not there", cure)
         raw.unlink()
     present, other = raw.exists(), bool(ignore) or skip_broken
-    with _undone_by_errors(raw):
+    with _restored_after_errors(own_lists(raw), note(raw)):
         if lists is not None:
             if facts.manifest is not None or not isinstance(dataset, ImageTree):
                 what = "its lists are part of the project"
@@ -86,9 +86,7 @@ def fetch(
             _take(dataset, sources, raw, skip_broken, ", ".join(map(str, sources)))
         elif present:
             say(f"present: {raw}")
-            _openable(raw)
-            if skip_broken:
-                _skip_broken(dataset, raw)
+            _examine(dataset, raw, skip_broken)
         else:
             _download(dataset, raw, say, skip_broken)
     if raw.is_symlink() and (copy or pointer(raw).exists()):  # DVC writes through links
@@ -118,29 +116,15 @@ def fetch(
 
 
 @contextlib.contextmanager
-def _undone_by_errors(raw: Path) -> Iterator[None]:
-    """Restore the user's lists and the note of left-out files if the block ends with an error."""
-    lists, before = own_lists(raw), LeftOut()
-    held = lists.read_bytes() if lists.is_file() else None
-    with contextlib.suppress(FedshiftError):  # a torn note
-        before = left_out(raw)
+def _restored_after_errors(*files: Path) -> Iterator[None]:
+    """Give these files their present content again if the block ends with an error."""
+    before = {file: file.read_bytes() if file.is_file() else None for file in files}
     try:
         yield
     except BaseException:
-        lists.unlink(missing_ok=True) if held is None else write_bytes(lists, held)
-        before.write(raw)
+        for file, content in before.items():
+            file.unlink(missing_ok=True) if content is None else write_bytes(file, content)
         raise
-
-
-def _skip_broken(dataset: Dataset, raw: Path) -> None:
-    """Read every image, and leave out those that cannot be read."""
-    broken = {}
-    for path in tqdm(dataset.paths(raw), unit=" images", desc="read", disable=None):
-        try:
-            dataset.image(raw, path)
-        except Exception as error:  # a decoder may raise anything when a file is damaged
-            broken[path] = f"{type(error).__name__}: {error}"
-    replace(left_out(raw), broken=broken).write(raw)
 
 
 def _take(
@@ -164,9 +148,7 @@ def _take(
             raw.symlink_to(tree, target_is_directory=True)
     with _naming(origin, cure):
         try:
-            _openable(raw)
-            if skip_broken:
-                _skip_broken(dataset, raw)
+            _examine(dataset, raw, skip_broken)
             dataset.index(raw)
         except FedshiftError:
             if made:
@@ -208,8 +190,11 @@ def _naming(origin: object, cure: str) -> Iterator[None]:
         raise FedshiftError(origin, error.what, cure or error.cure, retry=error.retry) from None
 
 
-def _openable(raw: Path) -> None:
-    """Raise FedshiftError for links that lead nowhere, and names not in UTF-8 or with a control character."""
+def _examine(dataset: Dataset, raw: Path, skip_broken: bool) -> None:
+    """Raise FedshiftError for links that lead nowhere, and names not in UTF-8 or with a control character.
+
+    `skip_broken`: then read every image, and leave out those that cannot be read.
+    """
     problems = []
     for path in entries(raw):
         name = os.fsencode(path.relative_to(raw)).decode(errors="backslashreplace")
@@ -222,6 +207,15 @@ def _openable(raw: Path) -> None:
     if problems:
         what = "\n  ".join(["cannot be taken as it is:", *problems])
         raise FedshiftError(raw, what, "Fix these and run the same command again.")
+    if not skip_broken:
+        return
+    broken = {}
+    for image in tqdm(dataset.paths(raw), unit=" images", desc="read", disable=None):
+        try:
+            dataset.image(raw, image)
+        except Exception as error:  # a decoder may raise anything when a file is damaged
+            broken[image] = f"{type(error).__name__}: {error}"
+    replace(left_out(raw), broken=broken).write(raw)
 
 
 def _download(dataset: Dataset, raw: Path, say: Say, skip_broken: bool) -> None:

@@ -30,7 +30,14 @@ CURE = "Run: snakemake --profile profiles/local partitions (one alone: fedshift 
 def partition(workspace: Workspace, spec: Division) -> Path:
     """Write the partition that `spec` requires, with a plot next to it; return its path.
 
-    Reads the prepared index. A file that exists is checked and returned. Raises FedshiftError in these cases:
+    Reads the prepared index. A file that exists is checked and returned. Its facts (`read_columns`) are the
+    settings and:
+
+    - `hash`: SHA-256 of its columns, compared with the columns
+    - `twins`: number of images of other domains that are byte-identical to tested images of a held-out one;
+      with `groups: together` no client has these
+
+    Raises FedshiftError in these cases:
 
     - the target is unknown, or none of its images is tested
     - a client has fewer than two training samples
@@ -69,16 +76,6 @@ def load_partition(path: Path, index: pd.DataFrame) -> tuple[pd.DataFrame, str]:
 def _of(index: pd.DataFrame) -> str:
     """SHA-256 of what a partition reads of a prepared index, in addition to its own columns."""
     return columns_hash(index[["path", "split", "group"]])
-
-
-def noted(path: Path) -> dict[str, Any]:
-    """The facts in a partition's file, in addition to its settings.
-
-    - `hash`: SHA-256 of its columns, compared with the columns
-    - `twins`: number of images of other domains that are byte-identical to tested images of a held-out one;
-      with `groups: together` no client has these
-    """
-    return read_columns(path, CURE)[1]
 
 
 def divide(index: pd.DataFrame, spec: Division) -> pd.DataFrame:

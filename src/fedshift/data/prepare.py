@@ -15,7 +15,7 @@ import os
 import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +96,7 @@ def load_prepared(folder: Path) -> Prepared:
     Raises Damaged if they or the index do not match prepared.json.
     """
     facts, cure, images = prepared_facts(folder), _cure(folder), folder / "images.npy"
-    if facts.get("code", now := _code(facts["dataset"])) != now:
+    if facts.get("code", now := fingerprint(module("datasets", facts["dataset"]))) != now:
         log.warning(
             "warning: %s was decoded before the file of data set %s changed. If that changes images or "
             "index, raise `version` in it.", folder, facts["dataset"],
@@ -107,14 +107,8 @@ def load_prepared(folder: Path) -> Prepared:
     state = images.stat() if images.is_file() else None
     if state is None or _hash_once(images, state.st_size, state.st_mtime_ns) != facts["images"]:
         raise Damaged(images, "does not match prepared.json", cure)
-    return Prepared(map_pixels(folder), index, facts)
-
-
-def map_pixels(folder: Path) -> NDArray[np.uint8]:
-    """The pixels of `Prepared`, without a comparison with their hash."""
     # Not "c": Linux rejects a private writable map that is larger than the machine's memory.
-    pixels: NDArray[np.uint8] = np.load(folder / "images.npy", mmap_mode="r", allow_pickle=False)
-    return pixels
+    return Prepared(np.load(images, mmap_mode="r", allow_pickle=False), index, facts)
 
 
 def load_index(folder: Path) -> pd.DataFrame:
@@ -135,10 +129,6 @@ def prepared_facts(folder: Path) -> dict[str, Any]:
     return facts
 
 
-def _code(dataset: str) -> str:
-    return fingerprint(module("datasets", dataset))
-
-
 def _cure(folder: Path) -> str:
     px = folder.name.partition("-")[0]
     again = f"fedshift prepare {folder.parent.name} --px {px}"
@@ -150,46 +140,34 @@ def _hash_once(path: Path, size: int, time: int) -> str:
     return sha256_file(path)
 
 
-@dataclass(frozen=True)
-class Decoder:
-    """Writes images of a raw tree to rows of `file`, whose pixels begin at byte `offset`, chunk by chunk."""
-
-    dataset: Dataset
-    raw: Path
-    px: int
-    file: Path
-    offset: int = 0
-
-    def __call__(self, task: tuple[int, Sequence[str]]) -> list[str]:
-        """Decode and write images; returns a line for each unreadable one. Raises OSError on a full disk.
-
-        task: (first row, paths)
-        """
-        (first, paths), px = task, self.px
-        pixels = np.zeros((len(paths), px, px, 3), dtype=np.uint8)
-        broken = []
-        for row, path in enumerate(paths):
-            try:
-                image = self.dataset.image(self.raw, path)
-            except Exception as error:  # a decoder may raise anything when a file is damaged
-                broken.append(f"{path}: {error}")
-            else:
-                resized = image.resize((px, px), Image.Resampling.BILINEAR, reducing_gap=None)
-                pixels[row] = np.asarray(resized)
-        with open(self.file, "r+b") as file:
-            file.seek(self.offset + first * px * px * 3)
-            file.write(pixels.data)
-        return broken
+def _decode_chunk(dataset: Dataset, raw: Path, images: Path, task: tuple[int, Sequence[str]]) -> list[str]:
+    """Decode images, (first row, paths), into their rows of a file; a line for each that cannot be read."""
+    (first, paths), rows = task, np.load(images, mmap_mode="r")
+    pixels = np.zeros((len(paths), *rows.shape[1:]), dtype=np.uint8)
+    broken = []
+    for row, path in enumerate(paths):
+        try:
+            image = dataset.image(raw, path)
+        except Exception as error:  # a decoder may raise anything when a file is damaged
+            broken.append(f"{path}: {error}")
+        else:
+            resized = image.resize(rows.shape[1:3], Image.Resampling.BILINEAR, reducing_gap=None)
+            pixels[row] = np.asarray(resized)
+    with open(images, "r+b") as file:  # not by the map: on a full disk, the process would be killed
+        file.seek(rows.offset + first * rows[0].nbytes)
+        file.write(pixels.data)
+    return broken
 
 
 def _write(part: Path, dataset: Dataset, raw: Path, facts: dict[str, Any], jobs: int | None) -> None:
     """Decode all images of a data set into an unfinished folder, with their index and facts."""
     index = dataset.index(raw)
     index.insert(0, "sample", np.arange(len(index), dtype=np.int32))
-    facts |= {"version": dataset.version, "pillow": PIL.__version__, "code": _code(dataset.name)}
-    images, work, paths = part / "images.npy", short(facts), list(index["path"])
+    code = fingerprint(module("datasets", dataset.name))
+    facts |= {"version": dataset.version, "pillow": PIL.__version__, "code": code}
+    images = part / "images.npy"
     try:
-        broken = _decode(part, work, Decoder(dataset, raw, facts["prepare"]["px"], images), paths, jobs)
+        broken = _decode(dataset, raw, list(index["path"]), images, facts, jobs)
     except OSError as error:
         cure = cure_of(error) or "Free space, then run it again."
         raise FedshiftError(images, f"cannot be written: {error}", cure, retry=True) from error
@@ -204,30 +182,30 @@ def _write(part: Path, dataset: Dataset, raw: Path, facts: dict[str, Any], jobs:
     (part / "progress.json").unlink()
 
 
-def _decode(part: Path, work: str, decoder: Decoder, paths: list[str], jobs: int | None) -> list[str]:
-    """Decode the images that are not yet in the unfinished folder; returns a line for each unreadable one.
+def _decode(
+    dataset: Dataset, raw: Path, paths: list[str], images: Path, facts: dict[str, Any], jobs: int | None
+) -> list[str]:
+    """Decode the images that are not yet in the file `images`; returns a line for each unreadable one.
 
-    progress.json contains the number of images of `work` on disk. If it is of other work, or their file is
-    shorter than all images, decoding starts from scratch.
+    progress.json contains the number of images on disk and the `work` that they belong to. If that is other
+    work, or their file is shorter than all images, decoding starts from scratch.
     """
-    images, progress, px = decoder.file, part / "progress.json", decoder.px
+    progress, work, px = images.with_name("progress.json"), short(facts), facts["prepare"]["px"]
     broken, saved = list[str](), time.monotonic()
     noted = read_whole(progress) or {}
     whole = images.is_file() and images.stat().st_size > len(paths) * px * px * 3
     done: int = noted["done"] if whole and noted.get("work") == work else 0
     tasks = [(first, paths[first : first + CHUNK]) for first in range(done, len(paths), CHUNK)]
-    title = f"prepare {decoder.dataset.name}"
-    needed, free = (len(paths) - done) * px * px * 3, shutil.disk_usage(part).free
+    needed, free = (len(paths) - done) * px * px * 3, shutil.disk_usage(images.parent).free
     if free < needed:
         what = f"needs {needed / 1e9:.1f} GB more, {free / 1e9:.1f} GB are free"
         raise FedshiftError(images, what, "Free space, then run it again.", retry=True)
-    shape = (len(paths), px, px, 3)
-    pixels = np.lib.format.open_memmap(images, "r+" if done else "w+", np.uint8, shape)
-    decoder = replace(decoder, offset=pixels.offset)
-    bar = tqdm(total=len(paths), initial=done, unit=" images", desc=title, disable=None)
+    np.lib.format.open_memmap(images, "r+" if done else "w+", np.uint8, (len(paths), px, px, 3))
+    decode = functools.partial(_decode_chunk, dataset, raw, images)
+    bar = tqdm(total=len(paths), initial=done, unit=" images", desc=f"prepare {dataset.name}", disable=None)
     processes = spread((len(paths) - done) // IMAGES_PER_PROCESS, jobs or usable_cores())
     with bar, open(images, "r+b") as file, processes as each:
-        for (first, chunk), failed in zip(tasks, each(decoder, tasks), strict=True):
+        for (first, chunk), failed in zip(tasks, each(decode, tasks), strict=True):
             broken += failed
             done = first + len(chunk)
             bar.update(len(chunk))

@@ -2,13 +2,13 @@
 
 import functools
 import math
+import os
 import re
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import product
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -60,7 +60,7 @@ class ImageTree(Dataset):
         if not self.domains:
             return folder
         for depth in range(DEPTH + 1):
-            for path in below(folder, depth) if depth else [folder]:
+            for path in below(folder, depth):
                 if any(self._name(child) in self.domains for child in within(path) if child.is_dir()):
                     return path
         cure = f"Give the folder that holds {', '.join(self.domains)}."
@@ -72,14 +72,13 @@ class ImageTree(Dataset):
         return "/".join([*(self._name(Path(folder)) for folder in folders), file])
 
     def paths(self, raw: Path) -> list[str]:
-        return self._paths(raw, self._look(raw)[0])
+        return [*self.files(raw)]
 
-    def sizes(self, raw: Path) -> dict[str, int | None]:
-        files = self._look(raw)[0]
-        return {path: files[path].stat().st_size for path in self._paths(raw, files)}
+    def files(self, raw: Path) -> dict[str, Path]:
+        return self._in_order(raw, self._look(raw)[0])
 
-    def _paths(self, raw: Path, files: Iterable[str]) -> list[str]:
-        """The paths among `files` that belong to the release, in canonical order."""
+    def _in_order(self, raw: Path, files: Mapping[str, Path]) -> dict[str, Path]:
+        """Those of `files` that belong to the release, in canonical order."""
         names = self.domains_and_classes(raw)
         domains, classes = ({name: place for place, name in enumerate(kind)} for kind in names)
         listed = self._listed(raw) if self.facts(raw).listed_only else None
@@ -88,7 +87,8 @@ class ImageTree(Dataset):
             domain, label, file = path.split("/", 2)
             return domains.get(domain, len(domains)), domain, classes.get(label, len(classes)), label, file
 
-        return sorted((path for path in files if listed is None or path in listed), key=order)
+        paths = (path for path in files if listed is None or path in listed)
+        return {path: files[path] for path in sorted(paths, key=order)}
 
     def content(self, raw: Path, path: str) -> bytes:
         return self._locate(raw, path).read_bytes()
@@ -102,20 +102,22 @@ class ImageTree(Dataset):
         Raises FedshiftError for a missing or empty class folder, an unexpected folder, and a file that is
         empty or not an image. It also raises it for lists that are absent or name absent images.
         """
-        files, problems = self._look(raw)
-        listed, paths = self._listed(raw), self._paths(raw, files)
-        if problems := problems + self._missing(raw, files, paths, listed):
+        found, problems = self._look(raw)
+        listed, files = self._listed(raw), self._in_order(raw, found)
+        if problems := problems + self._missing(raw, found, files, listed):
             more = [f"... and {len(problems) - SHOWN} more"] if len(problems) > SHOWN else []
             what = "\n  ".join([f"is not a tree of {self.name}:", *problems[:SHOWN], *more])
             raise FedshiftError(raw, what, "Fix these and run the same command again.")
-        frame = rows(paths, self.domains_and_classes(raw)[1])
-        folders = ("".join(path.split("/")[2:-1]) for path in paths)  # of domain/class/split/file
-        frame["split"] = [own or listed.get(path, "") for path, own in zip(paths, folders, strict=True)]
-        sizes = {path: files[path].stat().st_size for path in paths}
-        often = Counter(sizes.values())  # only files of equal size are read
-        hashes = {path: sha256_file(files[path]) for path in paths if often[sizes[path]] > 1}
-        groups = {path: number for number, same in enumerate(identical(hashes)) for path in same}
-        frame["group"] = pd.Series([groups.get(path, -1) for path in paths], dtype="int32")
+        frame = rows([*files], self.domains_and_classes(raw)[1])
+        # of domain/class/split/file, or of the lists
+        frame["split"] = ["".join(path.split("/")[2:-1]) or listed.get(path, "") for path in files]
+        sizes = pd.Series([file.stat().st_size for file in files.values()])
+        alike = pd.Series([*files.values()])[
+            sizes.duplicated(keep=False)
+        ]  # only files of equal size are read
+        hashes = alike.map(sha256_file)
+        copies = hashes[hashes.duplicated(keep=False)]
+        frame.loc[copies.index, "group"] = pd.factorize(copies)[0].astype("int32")
         return frame
 
     def _listed(self, raw: Path) -> dict[str, str]:
@@ -153,16 +155,13 @@ class ImageTree(Dataset):
             raise missing_tree(self, raw, raw.name)
         domains, classes = self.domains_and_classes(raw)
         ignored, apart = self.passed_over.difference(classes), left_out(raw)
-        files, folders, problems = dict[str, Path](), dict[str, Path](), list[str]()
-
-        def strange(path: Path, what: str) -> None:
-            problems.append(f"{what}: {path.relative_to(raw).as_posix()}")
+        files, folders, problems = dict[str, Path](), dict[str, Path](), list[tuple[str, Path]]()
 
         def misplaced(path: Path) -> None:
             if path.is_dir():
-                strange(path, "unexpected folder")
-            elif path.suffix.lower() in SUFFIXES and not apart.ignores(path.relative_to(raw)):
-                strange(path, "image outside a class folder")
+                problems.append(("unexpected folder", path))
+            elif path.suffix.lower() in SUFFIXES and not apart.ignores(raw, path):
+                problems.append(("image outside a class folder", path))
 
         for place in within(raw):
             domain = self._name(place)
@@ -182,15 +181,15 @@ class ImageTree(Dataset):
                     raise FedshiftError(raw, what, "Keep one of the two folders.")
                 for path in within(folder):
                     name = f"{cell}/{path.name}"
-                    if name in apart.broken or apart.ignores(path.relative_to(raw)):
+                    if name in apart.broken or apart.ignores(raw, path):
                         continue
                     if path.suffix.lower() in SUFFIXES and path.is_file():
                         files[name] = path
                         if named and not path.stat().st_size:
-                            strange(path, "empty file")
+                            problems.append(("empty file", path))
                     elif named:
-                        strange(path, "unexpected folder" if path.is_dir() else "not an image")
-        return files, problems
+                        problems.append(("unexpected folder" if path.is_dir() else "not an image", path))
+        return files, [f"{what}: {path.relative_to(raw).as_posix()}" for what, path in problems]
 
     def _inside(self, domain: Path) -> Iterator[tuple[str, Path]]:
         """The paths that should be class folders of a domain, each after its official split or ""."""
@@ -262,41 +261,30 @@ def _opaque(image: Image.Image) -> Image.Image:
     if not image.has_transparency_data:
         return image.convert("RGB")
     layer = image.convert("RGBA")
-    on_white, on_black = (
-        Image.alpha_composite(Image.new("RGBA", layer.size, ground), layer).convert("RGB")
-        for ground in ("white", "black")
-    )
-    return on_black if _contrast(on_white) < CONTRAST <= _contrast(on_black) else on_white
-
-
-def _contrast(image: Image.Image) -> int:
-    """The widest range of a channel, from 0 to 255."""
-    return int(np.ptp(np.asarray(image), axis=(0, 1)).max())
+    grounds = (Image.new("RGBA", layer.size, colour) for colour in ("white", "black"))
+    on_white, on_black = (Image.alpha_composite(ground, layer).convert("RGB") for ground in grounds)
+    # the widest range of a channel, from 0 to 255
+    white, black = (np.ptp(image.getextrema(), axis=1).max() for image in (on_white, on_black))
+    return on_black if white < CONTRAST <= black else on_white
 
 
 def within(folder: Path) -> list[Path]:
     """Visible content of `folder`, sorted; empty if it is a file."""
     if not folder.is_dir():
         return []
-    return sorted(path for path in folder.iterdir() if not LITTER.fullmatch(path.name))
+    return [folder / name for name in sorted(os.listdir(folder)) if not LITTER.fullmatch(name)]
 
 
 def below(folder: Path, depth: int) -> list[Path]:
     """Visible files and folders exactly `depth` levels below `folder`, sorted."""
-    inner = within(folder)
-    return inner if depth == 1 else [path for child in inner for path in below(child, depth - 1)]
+    paths = [folder]
+    for _ in range(depth):
+        paths = [inner for path in paths for inner in within(path)]
+    return paths
 
 
 def _plain(name: str) -> str:
     return name.lower().replace(" ", "").replace("-", "").replace("_", "")
-
-
-def identical(hashes: Mapping[str, str]) -> list[list[str]]:
-    """The sets of two or more paths with the same hash."""
-    by_content: dict[str, list[str]] = defaultdict(list)
-    for path, content in hashes.items():
-        by_content[content].append(path)
-    return [paths for paths in by_content.values() if len(paths) > 1]
 
 
 @dataclass(frozen=True)
@@ -310,23 +298,25 @@ class LeftOut:
     ignored: tuple[str, ...] = ()
     broken: Mapping[str, str] = field(default_factory=dict)
 
-    def ignores(self, path: PurePath) -> bool:
-        """Whether a pattern matches the path, relative to the tree."""
-        return any(fnmatchcase(str(path), glob) or fnmatchcase(path.name, glob) for glob in self.ignored)
+    def ignores(self, raw: Path, path: Path) -> bool:
+        """Whether a pattern matches a path in the tree, or its name."""
+        names = [str(path.relative_to(raw)), path.name] if self.ignored else []
+        return any(fnmatchcase(name, glob) for name in names for glob in self.ignored)
 
     def write(self, raw: Path) -> None:
         """Write the note next to the tree, or delete it if nothing is left out."""
         if self.ignored or self.broken:
-            write_json(_file(raw), {"ignored": list(self.ignored), "broken": dict(self.broken)})
+            write_json(note(raw), {"ignored": list(self.ignored), "broken": dict(self.broken)})
         else:
-            _file(raw).unlink(missing_ok=True)
+            note(raw).unlink(missing_ok=True)
 
 
 def left_out(raw: Path) -> LeftOut:
     """The files left out of the tree at `raw`. Raises FedshiftError if the note is damaged."""
-    known = read_json(_file(raw), "Give --ignore and --skip-broken again.") or {}
+    known = read_json(note(raw), "Give --ignore and --skip-broken again.") or {}
     return LeftOut(tuple(known.get("ignored", ())), dict(known.get("broken", {})))
 
 
-def _file(raw: Path) -> Path:
+def note(raw: Path) -> Path:
+    """Path of the note on files left out of a tree."""
     return raw.with_name(f"{raw.name}.left_out.json")

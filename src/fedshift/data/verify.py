@@ -1,7 +1,7 @@
 """Verify: compare a raw tree with its manifest and with published facts; count its duplicates."""
 
 import contextlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,7 +13,7 @@ from fedshift.common.registry import get
 from fedshift.data.dataset import Dataset
 from fedshift.data.lists import REFERENCE, own_lists, read_lists, read_table, write_table
 from fedshift.data.plots import plot_counts
-from fedshift.data.tree import below, identical
+from fedshift.data.tree import below
 from fedshift.storage.workspace import Workspace
 
 CHECKOUT = Path(__file__).parents[3]
@@ -90,8 +90,8 @@ def as_listed(workspace: Workspace, name: str, release: str) -> None:
         return
     raw, declared = workspace.raw(name, release), manifest(workspace, name, release)
     was = {path: size for path, (size, _) in _listed(declared).items()}
-    sizes = dataset.sizes(raw)  # an image that is not a separate file has the listed size
-    now = {path: was.get(path) if size is None else size for path, size in sizes.items()}
+    files = dataset.files(raw).items()  # an image that is not a separate file has the listed size
+    now = {path: file.stat().st_size if file.is_file() else was.get(path) for path, file in files}
     if changed := [path for path in was.keys() | now.keys() if was.get(path) != now.get(path)]:
         what = f"has changed since its files were listed: {min(changed)}"
         what += f" and {len(changed) - 1:,} more" if len(changed) > 1 else ""
@@ -230,7 +230,10 @@ def duplicates(files: Files) -> dict[str, Any]:
     `domains`: groups with files in several domains; `classes`: groups with files in several classes, whose
     labels contradict each other.
     """
-    groups = sorted(map(sorted, identical({path: content for path, (_, content) in files.items()})))
+    by_content: dict[str, list[str]] = defaultdict(list)
+    for path, (_, content) in files.items():
+        by_content[content].append(path)
+    groups = sorted(sorted(paths) for paths in by_content.values() if len(paths) > 1)
     domains, classes = (
         sum(len({path.split("/")[level] for path in paths}) > 1 for paths in groups) for level in (0, 1)
     )

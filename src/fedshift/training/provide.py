@@ -8,7 +8,7 @@ from fedshift.common.errors import Damaged, FedshiftError
 from fedshift.common.files import locked
 from fedshift.common.registry import get
 from fedshift.data.fetch import fetch
-from fedshift.data.partition import load_partition, noted, partition
+from fedshift.data.partition import load_partition, partition
 from fedshift.data.prepare import load_index, load_prepared, prepare, prepared_facts, prepared_hash
 from fedshift.data.verify import as_listed
 from fedshift.planning.lacking import needed_weights
@@ -75,7 +75,8 @@ def remove_damaged(workspace: Workspace, spec: RunSpec) -> list[Path]:
         if _damaged(path, lambda path: load_partition(path, index)):
             removed.append(path)
         elif path.exists():
-            sources = {"prepared": prepared_facts(prepared)["images"], "partition": noted(path)["hash"]}
+            content = load_partition(path, index)[1]
+            sources = {"prepared": prepared_facts(prepared)["images"], "partition": content}
     if spec.rendering:
         rendered = workspace.rendered(spec.rendered_name)
         if _damaged(rendered, lambda path: load_rendered(path, sources)):
