@@ -17,7 +17,7 @@ from pydantic import Field
 from fedshift.common.errors import FedshiftError, check_known
 from fedshift.common.files import canonical_json, dotted
 from fedshift.common.yaml_file import read
-from fedshift.experiments.axes import entry, method_of
+from fedshift.experiments.axes import method_of
 from fedshift.experiments.protocols import Partial, Protocol, Space, merge, nested, protocol, searched
 from fedshift.experiments.schema import AxisValues, Experiment, Tune
 from fedshift.spec import Closed, closed
@@ -52,7 +52,7 @@ def trials(workspace: Workspace, experiment: Experiment) -> list[Trial]:
     found = []
     for row in experiment.methods:
         if row not in tune.like:  # or it takes another row's choice
-            method = method_of(row, entry(experiment, row)[1], merge(known.spec, experiment.spec))
+            method = method_of(row, experiment.entry(row)[1], merge(known.spec, experiment.spec))
             spaces = _free(experiment, row, searched(workspace, experiment.protocol, method))
             found += [Trial(row, point) for point in points(spaces, tune.budget, f"{where}: {row}")]
     return found
@@ -151,7 +151,7 @@ def _checked(experiment: Experiment, known: Protocol) -> Tune:
 
 def _free(experiment: Experiment, row: str, spaces: dict[str, Space]) -> dict[str, Space]:
     """`spaces` without settings that the row's entry or an axis sets."""
-    fixed = [*dict(dotted(entry(experiment, row)[1])), *(axis.key for axis in experiment.axes.values())]
+    fixed = [*dict(dotted(experiment.entry(row)[1])), *(axis.key for axis in experiment.axes.values())]
     return {
         key: space
         for key, space in spaces.items()

@@ -8,11 +8,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 from fedshift.common.files import canonical_json, sha256
-from fedshift.experiments.expand import Cell as Expanded
 from fedshift.experiments.expand import evaluations, expand, planned
 from fedshift.experiments.load import load
 from fedshift.experiments.paper_claims import paper_claims, sides, table_of
 from fedshift.experiments.schema import Compared, Experiment
+from fedshift.experiments.task import Cell as Expanded
 from fedshift.experiments.tuning import check_places, trials
 from fedshift.planning import job, planfile
 from fedshift.planning.planfile import Cell, Evaluated, Images, Plan, Run
