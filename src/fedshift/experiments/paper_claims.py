@@ -54,23 +54,21 @@ def compared(
 
     row: the claim's row of reference/claims.csv
     """
-    printed = [row["left"], *names(row["right"])]
-    for name in claim.rows:
+    printed, declared = [row["left"], *names(row["right"])], claim.sides
+    for name in declared:
         check_known(f"{where}.rows", "method of this claim", name, printed)
     sides: list[list[Compared]] = []
     for name in printed:
-        if name in claim.rows or not NUMBER.fullmatch(name):
-            chosen = claim.rows.get(name) or _row(name, experiment, where)
-            several = chosen if isinstance(chosen, list) else [chosen]
-            sides.append([_complete(one, claim, experiment, f"{where}.rows.{name}") for one in several])
+        if name in declared or not NUMBER.fullmatch(name):
+            chosen = declared.get(name) or [Compared(row=_row(name, experiment, where))]
+            sides.append([_complete(one, claim, experiment, f"{where}.rows.{name}") for one in chosen])
     left, *right = sides
     numbers = [float(name) for name in printed if NUMBER.fullmatch(name)]
     return left, [*(side for several in right for side in several), *numbers]
 
 
-def _complete(chosen: str | Compared, claim: Claim, experiment: Experiment, where: str) -> Compared:
+def _complete(side: Compared, claim: Claim, experiment: Experiment, where: str) -> Compared:
     """Complete a side with the settings of its claim."""
-    side = Compared(row=chosen) if isinstance(chosen, str) else chosen
     for row in [] if side.experiment else [side.row, *side.range, *side.peak]:
         check_known(where, "row of this experiment", row, experiment.rows)
     return side.model_copy(

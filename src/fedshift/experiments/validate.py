@@ -57,21 +57,20 @@ def check(workspace: Workspace, experiment: Experiment, cells: list[Cell]) -> No
     for name, claim in experiment.claims.items():
         place = f"{where}: claims.{name}"
         left, right = compared(paper_claim(workspace, name, place), experiment, claim, place)
-        for side in (*left, *right):
-            if isinstance(side, Compared):
-                _side(side, experiment, values, place)
+        sides = [side for side in (*left, *right) if isinstance(side, Compared)]
+        for part in (part for side in sides for part in side.parts):
+            _cell(part, experiment, values, place)
 
 
-def _side(side: Compared, experiment: Experiment, values: dict[str, list[Any]], where: str) -> None:
-    """Check metric, axes and values of a claim's side; for another experiment, only the metric."""
-    own = column(side.metric, f"{where}.metric")
-    if own.kind == "evaluated" and side.experiment == experiment.name:
-        asked_for(experiment, own.name.partition(".")[0], f"{where}.metric")
-    for axis, value in side.where.items() if side.experiment == experiment.name else ():
-        check_known(f"{where}.where", "axis", axis, values)
-        check_known(f"{where}.where.{axis}", "value of this axis", value, values[axis])
-    for other in (*side.plus, *side.minus):
-        _side(other, experiment, values, where)
+def _cell(part: Compared, experiment: Experiment, values: dict[str, list[Any]], where: str) -> None:
+    """Check metric, axes and values of a part of a claim's side; for another experiment, only the metric."""
+    own = column(part.metric, f"{where}.metric")
+    if part.experiment == experiment.name:
+        if own.kind == "evaluated":
+            asked_for(experiment, own.name.partition(".")[0], f"{where}.metric")
+        for axis, value in part.where.items():
+            check_known(f"{where}.where", "axis", axis, values)
+            check_known(f"{where}.where.{axis}", "value of this axis", value, values[axis])
 
 
 def _table(experiment: Experiment, table: Table, axes: list[str], held_out: int, where: str) -> None:
