@@ -334,7 +334,7 @@ class Experiment(Closed):
     def entry(self, row: str) -> tuple[str, Partial]:
         """The preset that a row's entry names, and the rest of the entry."""
         own = dict(self.methods[row] or {})
-        return own.pop("preset", "default"), own
+        return str(own.pop("preset", "default")), own
 
     def templates(self, row: str) -> list[str]:
         """The templates of `published` for a row; empty if there are none."""
