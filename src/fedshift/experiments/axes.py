@@ -5,7 +5,6 @@ combinations of these values.
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from fedshift.common.errors import FedshiftError, check_known, nearest
@@ -123,10 +122,16 @@ def points_of(experiment: Experiment, known: Protocol) -> list[Point]:
         if any(f"{key}.".startswith(f"{axis.key}.") for key, _ in dotted(experiment.spec)):
             what = f"is set for all runs, and the axis '{axis.name}' varies it"
             raise FedshiftError(f"{where}: spec.{axis.key}", what, "Leave one of the two out.")
+    combined = []
+    for values in itertools.product(*(zip(axis.values, axis.columns, strict=True) for axis in axes)):
+        by_name = {axis.name: value for axis, (value, _) in zip(axes, values, strict=True)}
+        settings = nested({axis.key: by_name[axis.name] for axis in axes})
+        combined.append((by_name, merge(*(columns for _, columns in values)), settings))
     points = [
         Point(label, columns, settings, *_subject(experiment, common, label, settings))
         for label in experiment.methods
-        for columns, settings in _combined(axes, experiment.only.get(label, {}))
+        for by_name, columns, settings in combined
+        if all(by_name[name] in wanted for name, wanted in experiment.only.get(label, {}).items())
     ]
     _check_rows(experiment, axes, sorted({(point.label, point.method) for point in points}))
     if not any(axis.key == HELD_OUT and axis.values == "all" for axis in experiment.axes.values()):
@@ -175,15 +180,6 @@ def _check_rows(experiment: Experiment, axes: list[Axis], rows: list[tuple[str, 
 
 def _parameters(method: str) -> list[str]:
     return [field.name for field in dataclasses.fields(get("methods", method).Params)]
-
-
-def _combined(axes: list[Axis], allowed: dict[str, list[Any]]) -> Iterator[tuple[dict[str, Any], Partial]]:
-    """Each combination of axis values that `allowed` (`only`) leaves: as shown, and as settings."""
-    for values in itertools.product(*(zip(axis.values, axis.columns, strict=True) for axis in axes)):
-        by_name = {axis.name: value for axis, (value, _) in zip(axes, values, strict=True)}
-        if all(by_name[name] in wanted for name, wanted in allowed.items()):
-            settings = nested({axis.key: by_name[axis.name] for axis in axes})
-            yield merge(*(columns for _, columns in values)), settings
 
 
 def _subject(experiment: Experiment, common: Partial, label: str, point: Partial) -> tuple[str, str]:
