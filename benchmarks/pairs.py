@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
-from fedshift.analysis.claims.judge import Difference, estimate, paired
+from fedshift.analysis.claims.judge import estimate, summed
 from fedshift.analysis.quantities import selected
 from fedshift.cli.results import collected_or_archived
 from fedshift.storage.workspace import Workspace
@@ -47,27 +48,31 @@ def main() -> None:
         for method, runs in compared:
             for metric in options.metrics:
                 means, of = difference(runs, options.axis, axes, sides, metric)
-                several = of.seeds > 1  # one seed has no interval
-                interval = f"{of.low:+.1f} to {of.high:+.1f}" if several else ""
-                rows.append((str(method), rule, metric, *means, f"{of.mean:+.1f}", interval, f"{of.seeds}"))
+                several = of["seeds"] > 1  # one seed has no interval
+                interval = f"{of['low']:+.1f} to {of['high']:+.1f}" if several else ""
+                mean = f"{of['difference']:+.1f}"
+                rows.append((str(method), rule, metric, *means, mean, interval, f"{of['seeds']}"))
     print("\n".join(f"| {' | '.join(row)} |" for row in rows))
 
 
 def difference(
     runs: pd.DataFrame, axis: str, axes: list[str], sides: tuple[str, str], metric: str
-) -> tuple[list[str], Difference]:
+) -> tuple[list[str], dict[str, Any]]:
     """The mean of each side over the seeds that have all runs of both, and their paired difference.
 
     runs: a row per planned run, NaN where it is missing.
     """
-    frames = [
-        runs[runs[axis].astype(str) == side][[*axes, metric]].rename(columns={metric: "value"})
-        for side in sides
+    named = runs.assign(cell=runs[axis].astype(str), method="").rename(columns={metric: "value"})
+    named = named[named["cell"].isin(sides)][["cell", "method", *axes, "value"]].fillna(
+        dict.fromkeys(axes, "")
+    )
+    terms = pd.DataFrame({"pair": 0, "factor": [1, -1], "cell": sides, "method": "", "constant": 0.0})
+    pairs = summed(terms, named, ["pair"]).drop(columns="pair")
+    whole = named[
+        named["seed"].isin(pairs["seed"]) & ~named["seed"].isin(pairs.loc[pairs["difference"].isna(), "seed"])
     ]
-    both = frames[0].merge(frames[1], on=axes)
-    whole = both[~both["seed"].isin(both.loc[both.isna().any(axis=1), "seed"])]
-    means = [f"{whole[column].mean():.1f}" for column in ("value_x", "value_y")]
-    return means, estimate(paired([(1, frames[0]), (-1, frames[1])]), sides[1])
+    means = [f"{whole.loc[whole['cell'] == side, 'value'].mean():.1f}" for side in sides]
+    return means, estimate(pairs)
 
 
 if __name__ == "__main__":

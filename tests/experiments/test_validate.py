@@ -70,6 +70,12 @@ def test_what_means_nothing_is_refused(project: Path, keys: dict[str, Any], plac
     refused(plan(project, **keys), "experiments/tiny.yaml", place, hint)
 
 
+@pytest.mark.parametrize("preset", [{}, ["released"], 7])
+def test_a_preset_that_is_no_name_is_refused(project: Path, preset: Any) -> None:
+    keys = {"methods": {"fedprox": {"preset": preset}}}
+    refused(plan(project, **keys), "reference/presets/fedprox.yaml", f"unknown preset '{preset}'")
+
+
 def test_a_claim_says_its_rows() -> None:
     experiment = load(Workspace(ROOT), "fdse/table1_office")
     said = paper_claim(Workspace(ROOT), "FDSE-C01.3", "here")

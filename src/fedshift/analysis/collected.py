@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fedshift.common.errors import FedshiftError
 from fedshift.common.parquet import read_parquet
-from fedshift.experiments.expand import axes_of
+from fedshift.experiments.axes import axes_of
 from fedshift.experiments.load import load
 from fedshift.experiments.protocols import Protocol, protocol
 from fedshift.experiments.schema import Experiment

@@ -16,33 +16,22 @@ Data set and method are each run's own, whichever part sets them, so one file ma
 """
 
 import functools
-import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from fedshift.common.errors import FedshiftError, check_known
 from fedshift.common.registry import get, names
 from fedshift.data.groups import hashed
-from fedshift.experiments.axes import Axis, axes, entry, method_of, setting
-from fedshift.experiments.protocols import Partial, Protocol, lineage, merge, nested, preset, protocol
-from fedshift.experiments.schema import HELD_OUT, Experiment
-from fedshift.experiments.task import Task
+from fedshift.experiments.axes import points_of, setting
+from fedshift.experiments.protocols import Partial, lineage, merge, preset, protocol
+from fedshift.experiments.schema import Experiment
+from fedshift.experiments.task import Cell, Task
 from fedshift.experiments.tuning import Choice, read_choice
-from fedshift.experiments.validate import check, check_axes, check_rows, listed
+from fedshift.experiments.validate import check, listed
 from fedshift.spec import RunSpec, parse
 from fedshift.spec.resolve import check_weights, resolve
 from fedshift.storage.workspace import Workspace
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One run of an experiment."""
-
-    label: str  # its row
-    axes: dict[str, Any]  # as tables show them; two held-out domains as `target` (reported) and `validation`
-    spec: RunSpec  # resolved
-    task: Task | None = None  # how it is adapted, if it is
 
 
 def expand(
@@ -65,7 +54,7 @@ def expand(
         for cell in cells:
             task.check(cell.spec, f"{experiment.file}: evaluations.{label}")
     cells += list(_adapted(workspace, experiment, cells, tasks))
-    check(workspace, experiment, [(cell.label, cell.axes, cell.spec) for cell in cells])
+    check(workspace, experiment, cells)
     return cells
 
 
@@ -147,101 +136,26 @@ def cells_of(
             preset(workspace, method).settings(order, dataset, variant, f"reference/presets/{method}.yaml"),
         )
 
-    for label, columns, overrides, dataset, method in _points_of(workspace, experiment):
-        place = f"{experiment.file}: {label}"
-        (variant, own), point = entry(experiment, label), nested(overrides)
-        chosen = choice.of(experiment, label, columns) if choice else {}
-        named = {"method": {"name": method}}
-        declared = parse(merge(settled(dataset, method, variant), named, own, chosen, point), place)
+    for point in points_of(experiment, known):
+        place, (variant, own) = f"{experiment.file}: {point.label}", experiment.entry(point.label)
+        chosen = choice.of(experiment, point.label, point.columns) if choice else {}
+        common = settled(point.dataset, point.method, variant)
+        named = {"method": {"name": point.method}}
+        declared = parse(merge(common, named, own, chosen, point.settings), place)
         if not isinstance(groups := declared.partition.groups, str):
             parts = declared.partition.model_copy(update={"groups": hashed(groups, workspace.root)})
             declared = declared.model_copy(update={"partition": parts})
         if not wanted(declared):
             continue
         run = resolve(declared, place, built)
-        if any(setting(part, "federation", "weights", "") for part in (experiment.spec, own, point)):
+        if any(setting(part, "federation", "weights", "") for part in (experiment.spec, own, point.settings)):
             check_weights(run, place)
-        yield Cell(label, columns, run)
+        yield Cell(point.label, point.columns, run)
 
 
 def places(workspace: Workspace, experiment: Experiment) -> Iterator[tuple[str, dict[str, Any]]]:
     """The row and the axis values of each cell of `expand`, without resolving specs."""
-    trained = [(label, columns) for label, columns, *_ in _points_of(workspace, experiment)]
-    yield from trained
+    trained = points_of(experiment, protocol(workspace, experiment.protocol))
+    yield from ((point.label, point.columns) for point in trained)
     for label, row in experiment.adapt.items():
-        yield from ((label, columns) for of, columns in trained if of == row.run)
-
-
-def _points_of(
-    workspace: Workspace, experiment: Experiment
-) -> Iterator[tuple[str, dict[str, Any], Partial, str, str]]:
-    """Row, axis values as tables show them and by dotted key, data set and method of each run."""
-    where, known = experiment.file, protocol(workspace, experiment.protocol)
-    varied = axes_of(experiment, known)
-    every_target = any(axis.key == HELD_OUT and axis.values == "all" for axis in experiment.axes.values())
-    check_axes(experiment, varied)
-    common = merge(known.spec, experiment.spec)
-    points = [
-        (label, columns, overrides, *_subject(common, experiment, label, overrides))
-        for label in experiment.methods
-        for columns, overrides in _points(varied, experiment.only.get(label, {}))
-    ]
-    check_rows(experiment, varied, sorted({(label, method) for label, *_, method in points}))
-    for point in points:
-        label, _, overrides, dataset, _ = point
-        if not every_target or overrides[HELD_OUT] in _domains(dataset, f"{where}: {label}"):
-            yield point
-
-
-def axes_of(experiment: Experiment, known: Protocol) -> list[Axis]:
-    """The axes of an experiment with its protocol. Raises FedshiftError as `axes`, and for a wrong "all"."""
-    values = {name: (axis.key, _values(name, experiment, known)) for name, axis in experiment.axes.items()}
-    return axes(values, experiment.file)
-
-
-def _points(varied: list[Axis], allowed: dict[str, list[Any]]) -> Iterator[tuple[dict[str, Any], Partial]]:
-    """Each combination of axis values that `allowed` (`only`) leaves: as shown, and by dotted key."""
-    for point in itertools.product(*(zip(axis.values, axis.columns, strict=True) for axis in varied)):
-        by_name = {axis.name: value for axis, (value, _) in zip(varied, point, strict=True)}
-        if all(by_name[name] in wanted for name, wanted in allowed.items()):
-            overrides = {axis.key: by_name[axis.name] for axis in varied}
-            yield merge(*(columns for _, columns in point)), overrides
-
-
-def _subject(common: Partial, experiment: Experiment, label: str, overrides: Partial) -> tuple[str, str]:
-    """The data set and the method of a run, from its own settings or the `common` ones of all runs."""
-    own = merge(entry(experiment, label)[1], nested(overrides))
-    dataset = setting(own, "data", "dataset", setting(common, "data", "dataset", ""))
-    return dataset, method_of(label, own, common)
-
-
-def _values(name: str, experiment: Experiment, known: Protocol) -> list[Any]:
-    """The values of an axis. `target: all` means the domains of all data sets of the experiment."""
-    axis, where = experiment.axes[name], experiment.file
-    if axis.values != "all":
-        return axis.values
-    if axis.key == "seed" and known.seeds:
-        return known.seeds
-    if axis.key != HELD_OUT:
-        what = "'all' is for the axis 'target', and for 'seed' where the protocol names seeds"
-        raise FedshiftError(f"{where}: axes.{name}", what, "List the values.")
-    datasets = (other.values for other in experiment.axes.values() if other.key == "data.dataset")
-    points: list[Partial] = [{"data.dataset": dataset} for dataset in next(datasets, ())] or [{}]
-    common = merge(known.spec, experiment.spec)
-    subjects = (
-        _subject(common, experiment, label, point) for label in experiment.methods for point in points
-    )
-    release = setting(common, "data", "release", "original")
-    return list(
-        dict.fromkeys(domain for dataset, _ in subjects for domain in _domains(dataset, where, release))
-    )
-
-
-def _domains(dataset: str, where: str, release: str = "original") -> tuple[str, ...]:
-    """The domains of a data set. Raises FedshiftError at `where` if they are only known from the images."""
-    domains: tuple[str, ...] = get("datasets", dataset, f"{where}: data.dataset").domains
-    if not domains:
-        what = f"'all' requests the domains of '{dataset}', which only its images tell"
-        cure = f"List them: `target: [a, b]`. To see them: fedshift verify {dataset} --release {release}"
-        raise FedshiftError(f"{where}: axes.target", what, cure)
-    return domains
+        yield from ((label, point.columns) for point in trained if point.label == row.run)

@@ -60,28 +60,26 @@ def compared(
 
     row: the claim's row of reference/claims.csv
     """
-    printed = [row["left"], *names(row["right"])]
-    for name in claim.rows:
+    printed, declared = [row["left"], *names(row["right"])], claim.sides
+    for name in declared:
         check_known(f"{where}.rows", "method of this claim", name, printed)
     sides: list[list[Sum[Compared]]] = []
     numbers: list[Sum[Compared]] = []
     for name in printed:
-        if NUMBER.fullmatch(name) and name not in claim.rows:
+        if NUMBER.fullmatch(name) and name not in declared:
             numbers.append(Sum((), float(name)))
             continue
-        chosen = claim.rows.get(name) or _row(name, experiment, where)
-        several = chosen if isinstance(chosen, list) else [chosen]
-        terms = (_terms(one, claim, experiment, f"{where}.rows.{name}") for one in several)
+        chosen = declared.get(name) or [Compared(row=_row(name, experiment, where))]
+        terms = (_terms(one, claim, experiment, f"{where}.rows.{name}") for one in chosen)
         sides.append([Sum((*each,)) for each in terms])
     left, *right = sides
     return left, [*(side for several in right for side in several), *numbers]
 
 
 def _terms(
-    chosen: str | Compared, claim: Claim, experiment: Experiment, where: str, factor: float = 1.0
+    side: Compared, claim: Claim, experiment: Experiment, where: str, factor: float = 1.0
 ) -> Iterator[tuple[float, Compared]]:
     """The terms of a side, completed with the settings of its claim."""
-    side = Compared(row=chosen) if isinstance(chosen, str) else chosen
     for row in [] if side.experiment else [side.row, *side.range, *side.peak]:
         check_known(where, "row of this experiment", row, experiment.rows)
     complete = {

@@ -101,6 +101,11 @@ class Compared(Closed):
             raise ValueError("has both `range` and `peak`: a side is one of them")
         return self
 
+    @property
+    def parts(self) -> list[Compared]:
+        """This side, followed by all that is added to it or subtracted."""
+        return [self, *(part for other in (*self.plus, *self.minus) for part in other.parts)]
+
 
 class Claim(Closed):
     """How a row of reference/claims.csv is judged (fedshift.analysis.claims), if that does not follow from
@@ -133,6 +138,15 @@ class Claim(Closed):
         description='Margin within which "~" considers two rows equal, in the unit of the metric. Default: '
         "the margin of the paper in reference/published.yaml, in percentage points.",
     )
+
+    @property
+    def sides(self) -> dict[str, list[Compared]]:
+        """The paper's name of a method -> the sides that `rows` declares for it."""
+        found: dict[str, list[Compared]] = {}
+        for name, rows in self.rows.items():
+            several = rows if isinstance(rows, list) else [rows] if rows else []
+            found[name] = [one if isinstance(one, Compared) else Compared(row=one) for one in several]
+        return found
 
 
 class Hypothesis(Closed):
@@ -316,6 +330,11 @@ class Experiment(Closed):
     def file(self) -> str:
         """Its file, for messages."""
         return f"experiments/{self.name}.yaml"
+
+    def entry(self, row: str) -> tuple[str, Partial]:
+        """The preset that a row's entry names, and the rest of the entry."""
+        own = dict(self.methods[row] or {})
+        return str(own.pop("preset", "default")), own
 
     def templates(self, row: str) -> list[str]:
         """The templates of `published` for a row; empty if there are none."""

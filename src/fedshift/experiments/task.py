@@ -1,5 +1,5 @@
-"""Evaluation tasks: what to compute from the weights and images of a finished run, as known without the
-run.
+"""The runs of an experiment, and evaluation tasks: what to compute from the weights and images of a finished
+run, as known without the run.
 """
 
 import json
@@ -60,6 +60,16 @@ class Task:
         """The identity of the result for a finished run: its name, its weights, and `declared`."""
         weights_hash = summary["hashes"].get(f"weights_{self.selection}")
         return {**self.declared(), "run": run.digest, "weights": weights_hash}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of an experiment."""
+
+    label: str  # its row
+    axes: dict[str, Any]  # as tables show them; two held-out domains as `target` (reported) and `validation`
+    spec: RunSpec  # resolved
+    task: Task | None = None  # how it is adapted, if it is
 
 
 def place(run: RunDirectory, stamp: dict[str, Any]) -> Path:

@@ -9,7 +9,7 @@ chooses the values.
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from pydantic import Field
@@ -17,14 +17,14 @@ from pydantic import Field
 from fedshift.common.errors import FedshiftError, check_known
 from fedshift.common.files import canonical_json, dotted
 from fedshift.common.yaml_file import read
-from fedshift.experiments.axes import entry, method_of
+from fedshift.experiments.axes import method_of
 from fedshift.experiments.protocols import Partial, Protocol, Space, merge, nested, protocol, searched
 from fedshift.experiments.schema import AxisValues, Experiment, Tune
 from fedshift.spec import Closed, closed
 from fedshift.storage.workspace import TUNING, Workspace
 
 SEED = "seed"
-LONGEST = 100_000  # samples, before a search stops looking for another point
+LONGEST, DRAWN = 100_000, 100  # samples, before a search stops looking for another point; samples at a time
 Point = dict[str, Any]  # dotted key -> value
 
 
@@ -48,13 +48,21 @@ def trials(workspace: Workspace, experiment: Experiment) -> list[Trial]:
     impossible search.
     """
     known = protocol(workspace, experiment.protocol)
-    tune, where = _checked(experiment, known), f"{experiment.file}: tune"
+    tune, common = _checked(experiment, known), merge(known.spec, experiment.spec)
+    axes = [axis.key for axis in experiment.axes.values()]
     found = []
     for row in experiment.methods:
         if row not in tune.like:  # or it takes another row's choice
-            method = method_of(row, entry(experiment, row)[1], merge(known.spec, experiment.spec))
-            spaces = _free(experiment, row, searched(workspace, experiment.protocol, method))
-            found += [Trial(row, point) for point in points(spaces, tune.budget, f"{where}: {row}")]
+            own = experiment.entry(row)[1]
+            spaces = searched(workspace, experiment.protocol, method_of(row, own, common))
+            setters = [*dict(dotted(own)), *axes]  # what they set is not searched
+            free = {
+                key: space
+                for key, space in spaces.items()
+                if not any(f"{key}.".startswith(f"{setter}.") for setter in setters)
+            }
+            place = f"{experiment.file}: tune: {row}"
+            found += [Trial(row, point) for point in points(free, tune.budget, place)]
     return found
 
 
@@ -149,16 +157,6 @@ def _checked(experiment: Experiment, known: Protocol) -> Tune:
     return tune
 
 
-def _free(experiment: Experiment, row: str, spaces: dict[str, Space]) -> dict[str, Space]:
-    """`spaces` without settings that the row's entry or an axis sets."""
-    fixed = [*dict(dotted(entry(experiment, row)[1])), *(axis.key for axis in experiment.axes.values())]
-    return {
-        key: space
-        for key, space in spaces.items()
-        if not any(f"{key}.".startswith(f"{setter}.") for setter in fixed)
-    }
-
-
 def points(spaces: Mapping[str, Space], budget: int | str, where: str) -> list[Point]:
     """The points of a space to try.
 
@@ -182,26 +180,21 @@ def points(spaces: Mapping[str, Space], budget: int | str, where: str) -> list[P
         what = f"has {finite} points to search ({keys}), and the budget is {budget}"
         cure = "Lower the budget of all rows, or give this one more values or a range (reference/presets)."
         raise FedshiftError(where, what, cure)
-    found: dict[str, Point] = {}
-    for point in itertools.islice(_sequence(spaces), LONGEST):
-        found.setdefault(canonical_json(point), point)
-        if len(found) == budget:
-            return [*found.values()]
-    what = f"{LONGEST} samples gave {len(found)} different points, and the budget is {budget}"
-    raise FedshiftError(where, what, "Widen a range, or lower the budget.")
-
-
-def _sequence(spaces: Mapping[str, Space]) -> Iterator[Point]:
-    """An endless sequence of points, with repetitions if lists are short."""
+    if not spaces:
+        return [{}]
     import numpy as np
     from scipy.stats import qmc
 
-    sequence = qmc.Halton(len(spaces), rng=np.random.default_rng(0)) if spaces else None
-    while sequence:
-        for numbers in sequence.random(64).tolist():
-            pairs = zip(spaces.items(), numbers, strict=True)
-            yield {key: space.at(number) for (key, space), number in pairs}
-    yield {}
+    sequence, found = qmc.Halton(len(spaces), rng=np.random.default_rng(0)), dict[str, Point]()
+    for _ in range(0, LONGEST, DRAWN):
+        for numbers in sequence.random(DRAWN).tolist():
+            drawn = zip(spaces.items(), numbers, strict=True)
+            point = {key: space.at(number) for (key, space), number in drawn}
+            found.setdefault(canonical_json(point), point)
+            if len(found) == budget:
+                return [*found.values()]
+    what = f"{LONGEST} samples gave {len(found)} different points, and the budget is {budget}"
+    raise FedshiftError(where, what, "Widen a range, or lower the budget.")
 
 
 class Chosen(Closed):

@@ -1,6 +1,5 @@
 """Validate an experiment file: every method, axis, value, row, figure and claim that it names must exist."""
 
-import dataclasses
 import difflib
 import functools
 import re
@@ -9,88 +8,32 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedshift.common.errors import FedshiftError, check_known, nearest
-from fedshift.common.files import dotted, read_rows
-from fedshift.common.registry import get, names
-from fedshift.experiments.axes import Axis, entry
+from fedshift.common.errors import FedshiftError, check_known
+from fedshift.common.files import read_rows
+from fedshift.common.registry import get
 from fedshift.experiments.column import column, quantity
 from fedshift.experiments.paper_claims import compared, paper_claim
 from fedshift.experiments.protocols import Partial
 from fedshift.experiments.schema import FIELD, LAYER, METRIC, Compared, Entry, Experiment, Table
-from fedshift.spec import RunSpec
+from fedshift.experiments.task import Cell
 from fedshift.spec.block import params
 from fedshift.storage.workspace import Workspace
 
-Use = tuple[str, dict[str, Any], RunSpec]  # a run: its row, its values on the axes, its spec
-WHOSE = "A row whose name is not a method requires one: {}: {{method: {{name: fedavg}}}}."
 HOLDS_OUT = {"oracle": 1, "held_out": 2}  # the held-out domains that a rule needs to choose a round by
 
 
-def check_axes(experiment: Experiment, axes: list[Axis]) -> None:
-    """Check `only` and the axes.
-
-    `only` must name existing methods, axes, and values of these. A setting that an axis varies must not be
-    set in `spec`, where it would have no effect.
-    """
-    where, values = experiment.file, {axis.name: axis.values for axis in axes}
-    for label, fewer in experiment.only.items():
-        check_known(f"{where}: only", "method of this experiment", label, experiment.methods)
-        for name, wanted in fewer.items():
-            check_known(f"{where}: only.{label}", "axis", name, values)
-            place = f"{where}: only.{label}.{name}"
-            if not wanted:
-                raise FedshiftError(place, "has no value", "List values of the axis.")
-            for value in wanted:
-                check_known(place, "value of this axis", value, values[name])
-    known = [key for key, _ in dotted(experiment.spec)]
-    for axis in axes:
-        if any(f"{key}.".startswith(f"{axis.key}.") for key in known):
-            what = f"is set for all runs, and the axis '{axis.name}' varies it"
-            raise FedshiftError(f"{where}: spec.{axis.key}", what, "Leave one of the two out.")
-
-
-def check_rows(experiment: Experiment, axes: list[Axis], rows: list[tuple[str, str]]) -> None:
-    """Check that each row (label, method) has an existing method, whose parameters are below `method.params`.
-
-    An axis of a parameter must fit every row's method. A parameter that no method has is probably misspelled;
-    `resolve` reports it.
-    """
-    where = experiment.file
-    for label, method in rows:
-        if method not in names("methods"):
-            cure = nearest(method, names("methods"), "methods")
-            cure += f" {WHOSE.format(label)}" if label == method else ""
-            raise FedshiftError(f"{where}: {label}: method.name", f"unknown method '{method}'", cure)
-        for key in entry(experiment, label)[1].keys() - RunSpec.model_fields.keys():
-            if key in _parameters(method):
-                cure = f"Did you mean 'method.params.{key}'?"
-                raise FedshiftError(f"{where}: {label}", f"unknown key '{key}'", cure)
-    for axis in axes:
-        block, _, name = axis.key.partition(".params.")
-        without = [row for row in rows if name not in _parameters(row[1])]
-        if block == "method" and 0 < len(without) < len(rows):
-            label, method = without[0]
-            what = f"the method of '{label}', {method}, has no parameter '{name}'"
-            cure = "Leave the axis out, and write a row below `methods` for each of its values."
-            raise FedshiftError(f"{where}: axes.{axis.name}", what, cure)
-
-
-def _parameters(method: str) -> list[str]:
-    return [field.name for field in dataclasses.fields(get("methods", method).Params)]
-
-
-def check(workspace: Workspace, experiment: Experiment, uses: list[Use]) -> None:
+def check(workspace: Workspace, experiment: Experiment, cells: list[Cell]) -> None:
     """Raise FedshiftError for unknown names in tables, published values, figures or claims, and for a
     figure that cannot be plotted.
     """
     where, values = experiment.file, dict[str, list[Any]]()
-    for axis, value in (item for _, point, _ in uses for item in point.items()):
+    for axis, value in (item for cell in cells for item in cell.axes.items()):
         known = values.setdefault(axis, [])
         known += [] if value in known else [value]
     keys, printed = _printed(workspace.reference / "published.csv")
     if printed and experiment.paper:
         check_known(f"{where}: paper", "paper of reference/published.csv", experiment.paper, printed)
-    held_out = min(len(spec.data.held_out) for *_, spec in uses)
+    held_out = min(len(cell.spec.data.held_out) for cell in cells)
     for name, table in experiment.tables.items():
         _table(experiment, table, [*values], held_out, f"{where}: tables.{name}")
         if printed and table.printed and not experiment.paper:
@@ -99,7 +42,7 @@ def check(workspace: Workspace, experiment: Experiment, uses: list[Use]) -> None
         for one in table.printed if printed else ():
             of = experiment.paper
             check_known(f"{where}: tables.{name}.printed", f"table of {of}", one, sorted(printed[of]))
-    _published(keys, experiment, uses, [*values], where)
+    _published(keys, experiment, cells, [*values])
     for name, hypothesis in experiment.hypotheses.items():
         place = f"{where}: hypotheses.{name}.metric"
         metric, how = quantity(hypothesis.metric, place)
@@ -168,30 +111,31 @@ def _printed(path: Path) -> tuple[frozenset[str], dict[str, set[str]]]:
     return frozenset(row["run_key"] for row in rows if not row["same_as"]), tables
 
 
-def _published(
-    printed: frozenset[str], experiment: Experiment, uses: list[Use], axes: list[str], where: str
-) -> None:
+def _published(keys: frozenset[str], experiment: Experiment, cells: list[Cell], axes: list[str]) -> None:
     """Check the templates of published numbers: their rows, their fields, and that one run has a number."""
+    where = f"{experiment.file}: published"
     for row in experiment.published:
-        place = f"{where}: published.{row}"
         if row != "*":
-            check_known(f"{where}: published", "row of this experiment", row, experiment.rows)
-        mine = [use for use in uses if use[0] == row or (row == "*" and use[0] not in experiment.published)]
+            check_known(where, "row of this experiment", row, experiment.rows)
+        rest = () if row != "*" else {cell.label for cell in cells} - experiment.published.keys()
+        mine = [cell for cell in cells if cell.label == row or cell.label in rest]
         for template in experiment.templates(row):
             for field in FIELD.findall(template):
-                check_known(place, "field", field, ["method", LAYER, *axes])
-            keys = [key for label, values, _ in mine for key in _filled(template, label, values)]
-            if printed.isdisjoint(keys):
-                first = keys[0] if keys else template
-                near = difflib.get_close_matches(first, printed, n=1, cutoff=0)
+                check_known(f"{where}.{row}", "field", field, ["method", LAYER, *axes])
+            ours = [key for cell in mine for key in _filled(template, cell)]
+            if keys.isdisjoint(ours):
+                first = ours[0] if ours else template
+                near = difflib.get_close_matches(first, keys, n=1, cutoff=0)
                 what = f"meets no published number: reference/published.csv has no '{first}'"
-                raise FedshiftError(place, what, f"Its nearest key is '{near[0]}'." if near else "")
+                raise FedshiftError(
+                    f"{where}.{row}", what, f"Its nearest key is '{near[0]}'." if near else ""
+                )
 
 
-def _filled(template: str, label: str, values: dict[str, Any]) -> Iterator[str]:
+def _filled(template: str, cell: Cell) -> Iterator[str]:
     """The keys of one run: its own, and that of the average over targets."""
-    for known in ({"target": "mean", **values}, {**values, "target": "mean"}):
-        fields = {**known, "method": label, LAYER: "layer1"}
+    for known in ({"target": "mean", **cell.axes}, {**cell.axes, "target": "mean"}):
+        fields = {**known, "method": cell.label, LAYER: "layer1"}
         if all(field in fields for field in FIELD.findall(template)):
             yield FIELD.sub(lambda match: str(fields[match[1]]), template)  # noqa: B023  # at once
 

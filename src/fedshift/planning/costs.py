@@ -28,7 +28,6 @@ from fedshift.data.verify import manifest
 from fedshift.federation.cost import macs_per_image
 from fedshift.federation.layout import Layout
 from fedshift.federation.method import Method
-from fedshift.models.base import Model
 from fedshift.planning.planfile import COSTS, FACTORS
 from fedshift.spec import RunSpec
 from fedshift.spec.block import Block, closed, params
@@ -43,6 +42,7 @@ BASE_MB = 3000  # torch itself, one batch, the metrics; two Snakemake processes 
 MB_PER_FLOAT = 4 / 1e6
 IN_MEMORY = 4  # times the state: itself, gradients, averages, optimisers, a checkpoint that is being written
 SELECTIONS = 3  # rounds whose weights stay: the last, the first and the later best
+_layout = functools.cache(Layout)
 
 
 class Counts(NamedTuple):
@@ -116,7 +116,7 @@ def floats(spec: RunSpec, classes: int, clients: int) -> tuple[int, int]:
     the method does not fit the model.
     """
     method = spec.method.build()
-    layout = _layout(spec.network(classes))
+    layout: Layout = _layout(spec.network(classes))
     several = (
         method.generates or spec.evaluation.keep == "clients" or method.evaluates not in ("model", "shared")
     )
@@ -128,11 +128,6 @@ def floats(spec: RunSpec, classes: int, clients: int) -> tuple[int, int]:
         size = math.prod(slot.like(layout, clients)) if callable(slot.like) else named[slot.like]
         slots += size * (clients if slot.owner == "client" else 1)
     return layout.size + clients * own, slots
-
-
-@functools.cache
-def _layout(network: Model) -> Layout:
-    return Layout(network)
 
 
 @functools.cache

@@ -3,16 +3,16 @@
 import itertools
 import json
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
 from fedshift.common.files import canonical_json, sha256
-from fedshift.experiments.expand import Cell as Expanded
 from fedshift.experiments.expand import evaluations, expand, planned
 from fedshift.experiments.load import load
 from fedshift.experiments.paper_claims import sides, table_of
-from fedshift.experiments.schema import Compared, Experiment
+from fedshift.experiments.schema import Experiment
 from fedshift.experiments.tuning import check_places, trials
 from fedshift.planning import job, planfile
 from fedshift.planning.planfile import Cell, Evaluated, Images, Plan, Run
@@ -36,8 +36,11 @@ def plan(workspace: Workspace, request: Request) -> Path:
     cells, evaluated = list[Cell](), list[Evaluated]()
     for experiment in experiments:
         expanded = planned(workspace, experiment) if experiment.train else []
-        if experiment.name.endswith(TUNING):
-            _check_places(workspace, experiment, expanded)
+        if experiment.name.endswith(TUNING):  # a search covers every run of its experiment
+            of = load(workspace, experiment.name.removesuffix(TUNING))
+            row_of = {trial.label: trial.row for trial in trials(workspace, of)}
+            final = ((cell.label, cell.axes) for cell in expand(workspace, of) if not cell.task)
+            check_places(of, final, [(row_of[cell.label], cell.axes) for cell in expanded])
         for cell in expanded:
             run, data = _run(workspace, cell.spec, request), cell.spec.data
             images[run.prepared] = Images(run.prepared, data.dataset, data.release, data.prepare.px)
@@ -56,14 +59,6 @@ def plan(workspace: Workspace, request: Request) -> Path:
         if time.time() - planfile.used(path) / 1e9 > DAYS * 86400:
             path.unlink(missing_ok=True)
     return where
-
-
-def _check_places(workspace: Workspace, stage: Experiment, tried: list[Expanded]) -> None:
-    """Raise FedshiftError if a search does not cover every run of its experiment."""
-    experiment = load(workspace, stage.name.removesuffix(TUNING))
-    row_of = {trial.label: trial.row for trial in trials(workspace, experiment)}
-    final = [(cell.label, cell.axes) for cell in expand(workspace, experiment) if not cell.task]
-    check_places(experiment, final, [(row_of[cell.label], cell.axes) for cell in tried])
 
 
 def _run(workspace: Workspace, spec: RunSpec, request: Request) -> Run:
@@ -138,35 +133,19 @@ def compared(workspace: Workspace, experiments: Iterable[Experiment]) -> dict[st
     These are the experiments of claims with the left side in this experiment's tables and the right side in
     the other's, and those that its claims name.
     """
-    every = {experiment.name: experiment for experiment in experiments}
-    pairs = {*_printed(workspace, every.values())}
-    pairs |= {(name, other) for name, one in every.items() for other in _declared(one)}
-    found: dict[str, list[str]] = {}
-    for name, other in sorted(pairs):
-        if other in every and other != name:
-            found.setdefault(name, []).append(other)
-    return found
-
-
-def _printed(workspace: Workspace, experiments: Iterable[Experiment]) -> Iterator[tuple[str, str]]:
-    """Pairs of experiments from claims on numbers of two tables of a paper."""
-    owners: dict[tuple[str, str], list[str]] = {}
-    for experiment in experiments:
-        for printed in dict.fromkeys(name for table in experiment.tables.values() for name in table.printed):
-            owners.setdefault((experiment.paper, printed), []).append(experiment.name)
-    if len({name for names in owners.values() for name in names}) < 2:
-        return
-    for every in sides(workspace).values():
+    owners, pairs, names = defaultdict[tuple[str, str], set[str]](set), set[tuple[str, str]](), set[str]()
+    for one in experiments:
+        names.add(one.name)
+        for printed in (name for table in one.tables.values() for name in table.printed):
+            owners[one.paper, printed].add(one.name)
+        declared = [side for claim in one.claims.values() for of in claim.sides.values() for side in of]
+        pairs |= {(one.name, part.experiment) for side in declared for part in side.parts}
+    for every in sides(workspace).values() if len(set().union(*owners.values())) > 1 else ():
         tables = [{*map(table_of, side.cells)} for side in every]
         of = [{name for table in each for name in owners.get(table, ())} for each in tables]
-        yield from ((name, other) for name in next(iter(of), ()) for others in of for other in others)
-
-
-def _declared(experiment: Experiment) -> Iterator[str]:
-    """The experiments that its own claims name."""
-    rows = [chosen for claim in experiment.claims.values() for chosen in claim.rows.values()]
-    sides = [side for chosen in rows for side in (chosen if isinstance(chosen, list) else [chosen])]
-    while sides:
-        if isinstance(side := sides.pop(), Compared):
-            yield side.experiment
-            sides += [*side.plus, *side.minus]
+        pairs |= {(name, other) for name in next(iter(of), ()) for others in of for other in others}
+    found: dict[str, list[str]] = {}
+    for name, other in sorted(pairs):
+        if other in names and other != name:
+            found.setdefault(name, []).append(other)
+    return found

@@ -57,13 +57,15 @@ class RunSpec(Division):
         method = self.method.build()
         return None if method.rendering is None else get("renderings", method.rendering)(method.hp)
 
-    def network(self, classes: int) -> Any:
+    def network(self, classes: int, plain: bool = False) -> Any:
         """The network (fedshift.models.base.Model) as changed by its method, without values.
 
         Equal networks are built once. Raises FedshiftError if the method does not fit the model.
+
+        plain: before its method changes it
         """
-        model, method = self.model.model_dump_json(), self.method.model_dump_json()
-        return _network(model, method, classes, self.data.input_px)
+        method = "" if plain else self.method.model_dump_json()
+        return _network(self.model.model_dump_json(), method, classes, self.data.input_px)
 
     @property
     def versions(self) -> dict[str, int | str]:
@@ -127,7 +129,7 @@ def _network(model: str, method: str, classes: int, px: int) -> Any:
 
     with shapes_only():
         network = Model.model_validate_json(model).build(classes, px)
-        return Method.model_validate_json(method).build().model(network)
+        return Method.model_validate_json(method).build().model(network) if method else network
 
 
 def parse(value: dict[str, Any], where: str) -> RunSpec:

@@ -61,7 +61,10 @@ def _explain(block: type[BaseModel], error: ValidationError, where: str) -> Feds
         what, cure = f"'{place}' is not a list of {count} values", "Give that many, or a single one."
     elif kind == "extra_forbidden":
         what = f"unknown key '{place}'"
-        cure = _below(block, place) or nearest(str(first["loc"][-1]), _keys(block, first["loc"][:-1]))
+        inside = [name for name, of in block.model_fields.items() if place in _fields(of.annotation)]
+        dotted = " or ".join(f"'{name}.{place}'" for name in inside)
+        valid = _keys(block, first["loc"][:-1])
+        cure = f"Did you mean {dotted}?" if dotted else nearest(str(first["loc"][-1]), valid)
     elif kind == "literal_error":
         choices = [choice.strip("' ") for choice in first["ctx"]["expected"].replace(" or ", ", ").split(",")]
         what, cure = f"'{place}' cannot be '{given}'", nearest(str(given), choices)
@@ -78,13 +81,6 @@ def _of_another_form(mistake: Any) -> bool:
     """Whether a mistake only concerns the other form of a value that may be a word or a block."""
     block = mistake["type"] == "model_type" and not isinstance(mistake["input"], dict)
     return block or (mistake["type"] == "literal_error" and isinstance(mistake["input"], dict))
-
-
-def _below(block: type[BaseModel], name: str) -> str:
-    """A hint with the dotted name of a key that exists inside a block of `block`, or ""."""
-    inner = ((field, value.annotation) for field, value in block.model_fields.items())
-    dotted = [f"{field}.{name}" for field, kind in inner if name in _fields(kind)]
-    return f"Did you mean {' or '.join(map(repr, dotted))}?" if dotted else ""
 
 
 def _keys(block: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:

@@ -1,41 +1,37 @@
 """Resolve a RunSpec: fill its open choices from the registry, and reject combinations that cannot run."""
 
 import dataclasses
-import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from fedshift.common.errors import FedshiftError, check_known
-from fedshift.common.files import canonical_json
 from fedshift.common.registry import get
 from fedshift.spec import Division, Method, Model, RunSpec
 from fedshift.spec.block import overridden, params
+from fedshift.spec.settings import Partition
 
 AnyDivision = TypeVar("AnyDivision", bound=Division)
 CLIENTS = 32_767  # the column `client` of a partition is int16
-_resolved: dict[str, RunSpec] = {}  # by what was declared (JSON)
+# Blocks with parameters, the kind of their plug-ins, and the key with a plug-in's name.
+PLUGINS = [("partition", "partitions", "scheme"), ("model", "models", "name"), ("method", "methods", "name")]
+# These blocks as resolved, by what was declared (JSON), data set and number of held-out domains.
+_resolved: dict[tuple[str, str, int], dict[str, Any]] = {}
 
 
 def resolve(spec: RunSpec, where: str = "run", built: bool = True) -> RunSpec:
     """Check names, parameters and combinations; drop parameters at their default, so that run ids do not
     depend on them.
 
-    Specs that several experiments share are checked once. Raises FedshiftError that names `where`, the key
-    and the nearest valid choice.
+    Raises FedshiftError that names `where`, the key and the nearest valid choice.
 
     built: whether to build the network, without values, to check that it fits; not needed for runs that are
         only shown
     """
-    text = spec.model_dump_json()
-    if (resolved := _resolved.get(text)) is None:
-        resolved = resolve_division(spec, where)
-        starts = ["scratch", *get("models", spec.model.name).weights]
-        check_known(f"{where}: model.init", f"start of {spec.model.name}", spec.model.init, starts)
-        _resolved[text] = resolved
+    resolved = resolve_division(spec, where)
+    starts = ["scratch", *get("models", spec.model.name).weights]
+    check_known(f"{where}: model.init", f"start of {spec.model.name}", spec.model.init, starts)
     if built:
-        network, method = (canonical_json(block.model_dump()) for block in (resolved.model, resolved.method))
-        if refused := _refused(network, resolved.data.input_px, method, resolved.local.batch == 1):
-            raise FedshiftError(f"{where}: {refused.where}", refused.what, refused.cure)
+        _check_network(resolved, where)
     return resolved
 
 
@@ -55,42 +51,48 @@ def resolve_division(spec: AnyDivision, where: str) -> AnyDivision:
         if spec.data.held_out.count(domain) > 1:
             what = f"names '{domain}' twice"
             raise FedshiftError(f"{where}: data.target", what, "Name two domains, or one.")
-    spec = _with_params(spec, where, overridden)
-    place, kind = f"{where}: partition.params", get("partitions", spec.partition.scheme)
-    scheme = params(kind, spec.partition.params)
+    text = spec.model_dump_json(include={name for name, *_ in PLUGINS})  # equal in many runs
+    case = (text, spec.data.dataset, len(spec.data.held_out))
+    if case not in _resolved:
+        blocks = _blocks(spec, where, overridden)
+        _check_partition(blocks["partition"], dataset, len(spec.data.held_out), where)
+        _resolved[case] = blocks
+    return spec.model_copy(update=_resolved[case])
+
+
+def _check_partition(partition: Partition, dataset: Any, held_out: int, where: str) -> None:
+    """Raise FedshiftError for parameters that do not fit the data set with a number of held-out domains."""
+    place, kind = f"{where}: partition.params", get("partitions", partition.scheme)
+    scheme = params(kind, partition.params)
     if (clients := kind(scheme).clients(1)) > CLIENTS:
         raise FedshiftError(place, f"{clients:,} clients", f"Set clients to {CLIENTS:,} or less.")
     if dataset.domains:
-        sources = len(dataset.domains) - len(spec.data.held_out)
+        sources = len(dataset.domains) - held_out
         if sources < 1:
             what = "no source domain is left to train on"
             cure = "Hold out fewer domains, or none: target: null."
             raise FedshiftError(f"{where}: data.target", what, cure)
         scheme.check(sources, place)
-        for name, overrides in spec.partition.modify.items():
+        for name, overrides in partition.modify.items():
             change = params(get("modifiers", name), overrides)
             change.check([*dataset.domains], len(dataset.classes), f"{where}: partition.modify.{name}")
-    return spec
 
 
-def _with_params(spec: AnyDivision, where: str, change: Callable[..., dict[str, Any]]) -> AnyDivision:
-    """Replace the parameters of each plug-in of a spec by `change(plug-in, parameters, place)`."""
+def _blocks(spec: Division, where: str, change: Callable[..., dict[str, Any]]) -> dict[str, Any]:
+    """The blocks of plug-ins of a spec, parameters replaced by `change(plug-in, parameters, place)`."""
     blocks = {}
-    named = [("partition", "partitions", "scheme")]
-    if isinstance(spec, RunSpec):
-        named += [("model", "models", "name"), ("method", "methods", "name")]
-    for name, kind, key in named:
-        block = getattr(spec, name)
-        plugin = get(kind, getattr(block, key), f"{where}: {name}.{key}")
-        changed = change(plugin, block.params, f"{where}: {name}.params")
-        blocks[name] = block.model_copy(update={"params": changed})
+    for name, kind, key in PLUGINS:
+        if block := getattr(spec, name, None):
+            plugin = get(kind, getattr(block, key), f"{where}: {name}.{key}")
+            changed = change(plugin, block.params, f"{where}: {name}.params")
+            blocks[name] = block.model_copy(update={"params": changed})
     place = f"{where}: partition.modify"
     modify = {
         name: change(get("modifiers", name, place), overrides, f"{place}.{name}")
         for name, overrides in spec.partition.modify.items()
     }
     blocks["partition"] = blocks["partition"].model_copy(update={"modify": modify})
-    return spec.model_copy(update=blocks)
+    return blocks
 
 
 def check_weights(spec: RunSpec, where: str) -> None:
@@ -106,32 +108,26 @@ def check_weights(spec: RunSpec, where: str) -> None:
         raise FedshiftError(f"{where}: federation.weights", what, cure)
 
 
-@functools.cache
-def _refused(model: str, px: int, method: str, single: bool) -> FedshiftError | None:
-    """The error if network and method (JSON) do not fit, or a batch of a `single` image; None if they do."""
+def _check_network(spec: RunSpec, where: str) -> None:
+    """Raise FedshiftError if network and method do not fit, or batches of one image the network."""
     from torch.nn.modules.batchnorm import _BatchNorm
 
-    from fedshift.common.tensors import shapes_only
-
-    network, changed = Model.model_validate_json(model), Method.model_validate_json(method)
+    built: Model | Method = spec.model
     place = "model.params"
-    built: Model | Method = network
     try:
-        with shapes_only():
-            net = network.build(2, px)
-            if single and any(isinstance(part, _BatchNorm) for part in net.modules()):
-                what = f"a batch of 1 cannot pass the batch normalisation of '{network.name}'"
-                return FedshiftError("local.batch", what, "Use a batch of 2 or more.")
-            place, built = "method.params", changed
-            changed.build().model(net)
+        plain = spec.network(2, plain=True)
+        if spec.local.batch == 1 and any(isinstance(part, _BatchNorm) for part in plain.modules()):
+            what = f"a batch of 1 cannot pass the batch normalisation of '{built.name}'"
+            raise FedshiftError("local.batch", what, "Use a batch of 2 or more.")
+        place, built = "method.params", spec.method
+        spec.network(2)
     except FedshiftError as error:
-        return error
+        raise FedshiftError(f"{where}: {error.where}", error.what, error.cure) from None
     except (ArithmeticError, RuntimeError, ValueError) as error:
         what = f"'{built.name}' cannot be built with {built.params}: {error}"
-        return FedshiftError(place, what, "Choose other values: docs/settings.md.")
-    return None
+        raise FedshiftError(f"{where}: {place}", what, "Choose other values: docs/settings.md.") from None
 
 
 def complete(spec: RunSpec) -> RunSpec:
     """A resolved spec with every parameter of its plug-ins, including those at their default."""
-    return _with_params(spec, "run", lambda *given: dataclasses.asdict(params(*given)))
+    return spec.model_copy(update=_blocks(spec, "run", lambda *given: dataclasses.asdict(params(*given))))

@@ -24,12 +24,14 @@ from fedshift.analysis.coverage import Number, Place, numbers
 from fedshift.analysis.page import PLAIN
 from fedshift.common.errors import FedshiftError, unknown
 from fedshift.common.yaml_file import read
+from fedshift.experiments.axes import axes_of
 from fedshift.experiments.column import column
-from fedshift.experiments.expand import Cell, axes_of, expand
+from fedshift.experiments.expand import expand
 from fedshift.experiments.load import available, load
 from fedshift.experiments.paper_claims import Sum, compared, paper_claim, paper_claims, sides, table_of
 from fedshift.experiments.protocols import Partial, protocol
 from fedshift.experiments.schema import COST_MARGIN, SELECTED, Claim, Compared, Experiment
+from fedshift.experiments.task import Cell
 from fedshift.storage.workspace import Workspace
 
 EXACT = 1e-9  # a smaller difference is our rounding
