@@ -20,7 +20,7 @@ from fedshift.storage.workspace import Workspace
 def results(workspace: Workspace, collected: Collected, with_tables: bool = True) -> dict[str, Any]:
     """The parameters of `page.markdown` for an experiment's tables, comparisons, hypotheses and notes.
 
-    Also what they are made of: `cells` by table, `compared` and `declared` (the verdicts on claims and
+    Also what they are built from: `cells` by table, `compared` and `declared` (the verdicts on claims and
     hypotheses), and `below` (notes on the runs).
     """
     frames = judged(workspace, collected) if with_tables else {}

@@ -24,6 +24,7 @@ of its experiment. That is worse than any run that reaches it; two such runs are
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections import defaultdict
@@ -119,7 +120,7 @@ def verdicts(workspace: Workspace, collected: Collected) -> pd.DataFrame:
         }
         several = len({left for left, _ in names}) > 1
         for of, gap in zip(names, own, strict=True):
-            lacking = tuple(name for name, lacks in zip(of, gap["lacking"], strict=True) if lacks)
+            lacking = tuple(itertools.compress(of, gap["lacking"]))
             right = " and ".join(of) if several else of[1]
             rows.append({**claim, **gap, "right": right, "lacking": lacking})
     return pd.DataFrame(rows, columns=COLUMNS)
@@ -157,7 +158,7 @@ def outcome(comparison: Comparison, gaps: Sequence[Mapping[str, Any]], said: Pri
 
 
 def _gaps(workspace: Workspace, collected: Collected, tested: Sequence[Comparison]) -> list[dict[str, Any]]:
-    """For each pair of sides its columns of `verdicts`, with `lacking` as whether each side lacks runs."""
+    """The columns of `verdicts` of each pair of sides; `lacking` is whether a side has no complete seed."""
     pairs = [(one, pair) for one in tested for pair in one.pairs]
     terms = pd.DataFrame(
         [
@@ -206,8 +207,8 @@ def summed(terms: pd.DataFrame, runs: pd.DataFrame, by: list[str]) -> pd.DataFra
     """Sums over terms of factor times value, plus a constant, as the column `difference`.
 
     One row for each sum, seed and values of the other axes at which all terms are planned; NaN where a run is
-    missing. An axis that some terms do not have, or on which they share no value, is not an axis of the sum:
-    it is UNSHARED there, and each term is averaged over it.
+    missing. Terms are averaged over an axis that some of them do not have, or on which they share no value.
+    Such an axis is UNSHARED in the sum.
 
     `terms`: `factor`, `cell` and `method` of each; those with the same values of `by` are one sum, and have
         its `constant`.
