@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from fedshift.analysis import tables
-from fedshift.analysis.cells import marked
+from fedshift.analysis.cells import by_cell, marked
 from fedshift.analysis.collected import ARCHIVE, Collected
 from fedshift.analysis.notes import notes
 from fedshift.analysis.page import blocks, csv
@@ -89,7 +89,8 @@ BY_D = {("local", 1): "target a of a, b", ("local", 2): "target b of a, b"}
 )
 def test_means_over_fewer_values_are_found(columns: list[str], found: dict[tuple[Any, ...], str]) -> None:
     """A row that lacks a column is whole in the others; the average over targets is a cell of its own."""
-    assert marked(USES, columns) == found
+    runs = pd.DataFrame(USES, dtype=object)
+    assert marked(by_cell(runs, columns), columns, [*runs.columns.drop("method")]) == found
 
 
 def test_a_mean_over_fewer_values_than_beside_it_is_marked(project: Project) -> None:

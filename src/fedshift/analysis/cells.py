@@ -175,8 +175,7 @@ def cells(workspace: Workspace, collected: Collected, table: Table) -> pd.DataFr
 
     Raises FedshiftError for a column that is not an axis of the experiment.
     """
-    keys, experiment = collected.keys, collected.experiment
-    axes = [axis for axis in table.columns if axis != METRIC]
+    keys, experiment, axes = collected.keys, collected.experiment, table.axes
     for axis in axes:
         if axis not in keys[1:]:
             raise unknown(f"{experiment.file}: tables", "axis", axis, keys[1:])
@@ -210,7 +209,7 @@ def cells(workspace: Workspace, collected: Collected, table: Table) -> pd.DataFr
     varies = ~seeds.index.get_level_values(METRIC).isin([name for name, own in kinds.items() if own.declared])
     std = groups.std(ddof=collected.protocol.ddof).where((seeds > 1) & varies)
     result = pd.DataFrame(dict(zip(NUMBERS, (groups.mean(), std, seeds, groups.size()), strict=True)))
-    return _beside(workspace, collected, table, result.reset_index(), axes)
+    return _beside(workspace, collected, table, result.reset_index())
 
 
 def _with_average(frame: pd.DataFrame) -> pd.DataFrame:
@@ -236,18 +235,18 @@ def _on_domain(own: Column) -> bool:
     return how == "ood" and bool(get("metrics", metric).recorded)
 
 
-def _beside(
-    workspace: Workspace, collected: Collected, table: Table, result: pd.DataFrame, axes: list[str]
-) -> pd.DataFrame:
+def _beside(workspace: Workspace, collected: Collected, table: Table, result: pd.DataFrame) -> pd.DataFrame:
     """Add to each cell the paper's number and the remarks on it."""
-    experiment, protocol, runs = collected.experiment, collected.protocol, collected.runs
-    uneven = marked(runs[collected.keys].fillna(NONE).to_dict("records"), axes)
+    experiment, protocol, keys = collected.experiment, collected.protocol, collected.keys
+    runs = collected.runs[[*keys, "spec", "adaptation", "source"]]
+    runs = runs.assign(**runs[keys].astype(object).fillna(NONE))
+    averaged = by_cell(runs, table.axes)
+    uneven = marked(averaged, table.axes, keys[1:])
     few = functools.cache(lambda metric, rule: left_out(collected, metric, rule).to_dict())
-    averaged = by_cell(runs[["method", *axes, "spec", "adaptation", "source"]], axes)
     rows = []
     for cell in result.to_dict("records"):
         method, metric, rule = cell["method"], cell[METRIC], cell.get(SELECT, protocol.select)
-        values = {axis: cell[axis] for axis in axes}
+        values = {axis: cell[axis] for axis in table.axes}
         own, base = (averaged.get((row, *values.values()), runs[:0]) for row in (method, table.against))
         row = dict.fromkeys(BESIDE) | {"fewer": uneven.get((method, *values.values()))}
         row["archived"] = [*own["source"]].count(ARCHIVE)
@@ -284,20 +283,21 @@ def _layer(
     return {"text": " or ".join(ours), "published_text": ", ".join(theirs)}
 
 
-def marked(uses: Sequence[Use], columns: Sequence[str]) -> dict[Cell, str]:
+def marked(
+    averaged: Mapping[Cell, pd.DataFrame], columns: Sequence[str], axes: Sequence[str]
+) -> dict[Cell, str]:
     """The cells of a table that average fewer values than others in their column: "epochs 2 of 1, 2".
 
-    `uses`: `method` and the value on each axis, for all planned runs.
-    `columns`: the axes that are columns of the table.
+    `averaged`: all planned runs of each cell (`by_cell`).
+    `columns`: the axes that are columns of the table, among all `axes` of the experiment.
     """
-    runs = pd.DataFrame([*uses], dtype=object).fillna(NONE)
-    averaged = [str(axis) for axis in runs if axis not in ("method", *columns)]
+    others = [axis for axis in axes if axis not in columns]
     points: defaultdict[Cell, dict[Hashable, set[Point]]] = defaultdict(dict)
-    for (row, *values), of in by_cell(runs, columns).items():
+    for (row, *values), runs in averaged.items():
         average = ("target", AVERAGE) in zip(columns, values, strict=True)
-        axes = [*averaged, "target"] if average else averaged
-        each = of[axes].itertuples(index=False, name=None)
-        points[tuple(values)][row] = {tuple(zip(axes, point, strict=True)) for point in each}
+        over = [*others, "target"] if average else others
+        each = runs[over].itertuples(index=False, name=None)
+        points[tuple(values)][row] = {tuple(zip(over, point, strict=True)) for point in each}
     cells: dict[Cell, str] = {}
     for at, by_row in points.items():
         whole = set[Point]().union(*by_row.values())
@@ -317,11 +317,16 @@ def _fewer(own: set[Point], whole: set[Point]) -> str:
 
 
 def warnings(experiment: Experiment, uses: Sequence[Use]) -> list[str]:
-    """The warnings of `fedshift plan` about tables with such cells, one line for each row and reason."""
+    """The warnings of `fedshift plan` about tables with such cells, one line for each row and reason.
+
+    `uses`: `method` and the value on each axis, for all planned runs.
+    """
+    runs = pd.DataFrame([*uses], dtype=object).fillna(NONE)
+    axes = [str(axis) for axis in runs if axis != "method"]
     lines = (
         f"{experiment.name}, table '{name}': '{cell[0]}' is a mean over {missing}; the table marks it."
         for name, table in experiment.tables.items()
-        for cell, missing in marked(uses, [axis for axis in table.columns if axis != METRIC]).items()
+        for cell, missing in marked(by_cell(runs, table.axes), table.axes, axes).items()
     )
     return [*dict.fromkeys(lines)]
 

@@ -20,7 +20,7 @@ from fedshift.experiments.column import column
 from fedshift.experiments.expand import expand, places
 from fedshift.experiments.load import available, load
 from fedshift.experiments.protocols import protocol
-from fedshift.experiments.schema import METRIC, Experiment
+from fedshift.experiments.schema import Experiment
 from fedshift.storage.workspace import Workspace
 
 LOST = "lost in our copy of the paper"
@@ -87,12 +87,12 @@ def numbers(workspace: Workspace, names: Iterable[str] | None = None) -> list[Nu
 def _places(workspace: Workspace, text: str) -> list[tuple[Key, Place]]:
     """The cells of those tables of an experiment (JSON) that declare a published table."""
     experiment = Experiment.model_validate_json(text)
-    runs = pd.DataFrame([{"method": row, **at} for row, at in places(workspace, experiment)], dtype=object)
+    every = [{"method": row, **at} for row, at in places(workspace, experiment)]
+    runs = pd.DataFrame(every, dtype=object).fillna(NONE)
     found: list[tuple[Key, Place]] = []
     for name, table in experiment.tables.items():
-        columns = [column for column in table.columns if column != METRIC]
-        for cell in by_cell(runs.fillna(NONE), columns) if table.printed else ():
-            row, at = str(cell[0]), dict(zip(columns, cell[1:], strict=True))
+        for cell in by_cell(runs, table.axes) if table.printed else ():
+            row, at = str(cell[0]), dict(zip(table.axes, cell[1:], strict=True))
             for metric in table.metrics:
                 if (own := column(metric)).kind == "setting":  # which the row's method may not have
                     specs = _averaged(workspace, experiment.name)[name][cell]["spec"]
@@ -122,7 +122,4 @@ def _averaged(workspace: Workspace, name: str) -> dict[str, dict[Cell, pd.DataFr
     )
     axes = [*runs.columns.drop(["spec", "adaptation"])]
     runs[axes] = runs[axes].fillna(NONE)
-    return {
-        of: by_cell(runs, [column for column in table.columns if column != METRIC])
-        for of, table in experiment.tables.items()
-    }
+    return {name: by_cell(runs, table.axes) for name, table in experiment.tables.items()}

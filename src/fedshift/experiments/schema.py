@@ -224,6 +224,11 @@ class Table(Closed):
         [], description="Rules that select the round, shown side by side; by default the protocol's."
     )
 
+    @property
+    def axes(self) -> list[str]:
+        """The axes among the columns."""
+        return [column for column in self.columns if column != METRIC]
+
 
 class Experiment(Closed):
     """One file below experiments/: a published table or figure. Its name is its path without suffix

@@ -62,6 +62,13 @@ def test_a_gain_that_is_as_large_as_a_number(project: Project, margin: float, ve
     assert (one.differences[0].difference, one.verdict) == (pytest.approx(8.7), verdict)
 
 
+def test_what_a_subtracted_side_subtracts_is_added(project: Project) -> None:
+    """HF-C38.1: ~ +1.3. Of 51 points, (41 - 41) are subtracted."""
+    less = {**side(samples=20), "minus": [{**side(samples=0), "minus": [side(samples=0)]}]}
+    one = sampled(project, "HF-C38.1", {"w/o EMA": less})
+    assert one.differences[0].difference == pytest.approx(51 - 1.3)
+
+
 @pytest.mark.parametrize(
     ("shifts", "verdict"),
     [
@@ -202,6 +209,10 @@ def test_pairs_are_named_by_the_axes_that_vary() -> None:
     assert estimate(pairs)["pairs"] == {"a": 10, "b": 20}
     assert estimate(pairs[:1])["pairs"] == {"1, a": 10}
     assert estimate(pairs.assign(d=[1, 2]))["pairs"] == {"1, a": 10, "2, b": 20}
+    assert estimate(pairs.assign(target=["", "b"]))["pairs"] == {
+        "": 10,
+        "b": 20,
+    }  # an empty value is one, too
 
 
 def runs_of(values: list[float], **axes: list[Any]) -> pd.DataFrame:

@@ -65,7 +65,7 @@ from fedshift.experiments.schema import SELECTED, Compared, Table
 from fedshift.storage.workspace import Workspace
 
 VALUE, LATE, DIFFERENCE = "value", "late", "difference"
-UNSHARED = ""  # the value on an axis over which each term of a sum is averaged
+UNSHARED = "\x1f"  # the value on an axis over which each term of a sum is averaged; no axis has it
 COLUMNS = [
     "claim", "said", "printed", "orientation", "on_print", "right", DIFFERENCE, "low", "high", "seeds",
     "planned", "pairs", "verdict", "differs", "text", "by_seed", "error", "freedom", LATE, "lacking",
@@ -103,10 +103,10 @@ def verdicts(workspace: Workspace, collected: Collected) -> pd.DataFrame:
     """
     home, rows = collected.experiment, list[dict[str, Any]]()
     tested = comparisons(workspace, home)
-    gaps = _gaps(workspace, collected, tested)
+    gaps = iter(_gaps(workspace, collected, tested))
     for one in tested:
         names, stated = named(one, home.name)
-        own, gaps = gaps[: len(names)], gaps[len(names) :]
+        own = [*itertools.islice(gaps, len(names))]
         said, differs = on_print(workspace, one.claim, one), tuple(dict.fromkeys(one.differs()))
         claim = {
             "claim": one.claim["id"],

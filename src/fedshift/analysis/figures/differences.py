@@ -49,9 +49,7 @@ class Differences(Figure):
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
         frame, order = self._differences(collected)
-        sums = frame.assign(y=frame["y"] * frame["seeds"]).groupby(["method", "target"])[["y", "seeds"]].sum()
-        means = (sums["y"] / sums["seeds"]).groupby("method").mean()  # over runs of a domain, then domains
-        methods = [*means.sort_values(ascending=False, kind="stable").index]
+        methods = order["method"]
         whole, thin = frame["target"] == MEAN, "thin line: ± one standard deviation over seeds"
         if not (frame["seeds"] >= base.ENOUGH).any():
             thin, two = "thin line: the lower to the higher of two seeds", frame["seeds"] == 2
@@ -78,9 +76,10 @@ class Differences(Figure):
         return " (points)" if in_percent(self.params.metric) else ""
 
     def _differences(self, collected: Collected) -> tuple[pd.DataFrame, dict[str, list[str]]]:
-        """Means of paired differences over seeds as y, and the orders of panel and target.
+        """Means of paired differences over seeds as y, and the orders of panel, target and method.
 
         They are on each held-out domain, then, as target MEAN, over all domains where none is missing.
+        Methods are ordered by their mean over the runs of a domain, then over domains.
         """
         metric = self.params.metric
         frame = base.with_seed(selected(collected, quantities=[metric]))
@@ -99,4 +98,7 @@ class Differences(Figure):
         every = means["panel"].map(dots.groupby("panel")["target"].nunique())
         domains = [name for name in collected.order["target"] if (dots["target"] == name).any()]
         whole = means[means["domains"] == every].assign(target=MEAN)
-        return pd.concat([dots, whole], ignore_index=True), {"panel": order["row"], "target": domains}
+        overall = pairs.groupby(["method", "target"])["y"].mean().groupby("method").mean()
+        methods = [*overall.sort_values(ascending=False, kind="stable").index]
+        order = {"panel": order["row"], "target": domains, "method": methods}
+        return pd.concat([dots, whole], ignore_index=True), order
