@@ -117,12 +117,7 @@ def trained(
     images, clients, held_out = digits("none", (130, 130, 130), 20, 10)
     samples = Samples(images.pixels, images.labels, images.augment, images.evaluate, device=device)
     federation = Federation(
-        run,
-        run.method.build(),
-        lambda: run.model.build(10, run.data.input_px),
-        samples,
-        clients,
-        held_out,
+        run, run.method.build(), lambda: run.model.build(10, run.data.input_px), samples, clients, held_out
     )
     with steps_of(federation, how):
         finish(federation)

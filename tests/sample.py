@@ -1,26 +1,35 @@
-"""A pytest plug-in, `-p tests.sample`: keeps the share SAMPLE_SHARE of all tests (default .1), chosen by SAMPLE_KEY: another for each key.
+"""A pytest plug-in, `-p tests.sample`: plays the share SAMPLE_SHARE of all tests (default .1), chosen by SAMPLE_KEY.
 
-`make test-isa` runs it under other instruction sets than the CPU's best, with the commit as key.
+The key also orders the files. Tests that have not begun at SAMPLE_UNTIL (seconds since 1970) are skipped.
 """
 
 import hashlib
 import os
+import time
 
 import pytest
 import torch
 
-
-def chosen(test: str, key: str, share: float) -> bool:
-    """Whether a test, by its name, is in the sample of a key."""
-    drawn = int.from_bytes(hashlib.sha256(f"{key}/{test}".encode()).digest()[:8], "big")
-    return drawn < share * 2**64
+KEY, UNTIL = os.environ.get("SAMPLE_KEY", ""), float(os.environ.get("SAMPLE_UNTIL", "inf"))
 
 
+def drawn(name: str) -> float:
+    """A number below 1 for a test or a file, by the key."""
+    return int.from_bytes(hashlib.sha256(f"{KEY}/{name}".encode()).digest()[:8], "big") / 2**64
+
+
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    key, share = os.environ.get("SAMPLE_KEY", ""), float(os.environ.get("SAMPLE_SHARE", "0.1"))
-    left = [item for item in items if not chosen(item.nodeid, key, share)]
-    config.hook.pytest_deselected(items=left)
-    items[:] = [item for item in items if chosen(item.nodeid, key, share)]
+    share = float(os.environ.get("SAMPLE_SHARE", "0.1"))
+    config.hook.pytest_deselected(items=[item for item in items if drawn(item.nodeid) >= share])
+    items[:] = [item for item in items if drawn(item.nodeid) < share]
+    items.sort(key=lambda item: drawn(item.path.name))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    if time.time() > UNTIL:
+        pytest.skip("no time is left for it")
 
 
 def pytest_report_header() -> str:
@@ -28,4 +37,4 @@ def pytest_report_header() -> str:
     has, asked = torch.backends.cpu.get_cpu_capability(), os.environ.get("ATEN_CPU_CAPABILITY", "")
     if asked and has.lower() != asked:
         raise pytest.UsageError(f"torch computes by {has}, not by {asked}: this CPU lacks it")
-    return f"torch computes by {has}; a sample of the tests by key {os.environ.get('SAMPLE_KEY', '')}"
+    return f"torch computes by {has}; a sample of the tests by key {KEY}"

@@ -137,6 +137,7 @@ def test_a_loss_that_is_not_finite_is_said_with_the_first_round(project: Path) -
     assert "warning: the loss is not finite from round 1 on" in output and "local.lr" in output
 
 
+@pytest.mark.slow
 def test_a_tree_of_the_users_own_is_fetched_decoded_and_divided(project: Path, tmp_path: Path) -> None:
     tree = plant(tmp_path / "my clinics", ("a", "b", "c"), ("ill", "well"), each=12)
     asked = ["train", "fedavg", "--data", f"folder:{tree}", "--target", "b", "--rounds", "1"]

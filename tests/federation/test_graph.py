@@ -124,12 +124,7 @@ def same(one: Any, other: Any) -> bool:
     )
 
 
-EACH_COMMIT = (
-    "ditto",
-    "fdse",
-    "fedrd",
-    "scaffold",
-)  # those that keep something between steps; all by `make test-all`
+EACH_COMMIT = ("ditto", "fdse", "fedrd", "scaffold")  # those that keep something between steps
 METHODS = [pytest.param(name, marks=() if name in EACH_COMMIT else pytest.mark.slow) for name in STEADY]
 
 

@@ -133,8 +133,7 @@ def test_gradients_are_summed_in_fp32_and_rounded_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "instructions", "ours"),
-    [("bf16", False, True), ("bf16", True, False), ("fp32", False, False)],
+    ("asked", "instructions", "ours"), [("bf16", False, True), ("bf16", True, False), ("fp32", False, False)]
 )
 def test_a_run_multiplies_so_in_bf16_without_instructions_alone(
     asked: str, instructions: bool, ours: bool, monkeypatch: pytest.MonkeyPatch

@@ -119,10 +119,7 @@ def test_a_device_without_rows_is_assumed(tmp_path: Path) -> None:
     ("text", "message"),
     [
         (HEADER + SMALL + LARGE.replace("80", "fast"), r"costs\.csv, line 3: 'images_per_second': .*'fast'"),
-        (
-            "model,device,precision\ndigits_cnn,cpu,fp32\n",
-            r"line 2: 'input_px' is missing",
-        ),
+        ("model,device,precision\ndigits_cnn,cpu,fp32\n", r"line 2: 'input_px' is missing"),
     ],
 )
 def test_a_row_that_cannot_be_read_is_named(text: str, message: str, tmp_path: Path) -> None:

@@ -339,11 +339,7 @@ def records_of_snakemake_lost(place: Place) -> None:
 def dated_ahead(place: Place) -> None:
     ahead = time.time() + 2 * 86_400
     stamps = [*(place.root / "results" / "packs").rglob("*.json")]
-    for path in (
-        *stamps,
-        place.root / "experiments" / "t1.yaml",
-        place.root / "reference" / "published.csv",
-    ):
+    for path in (*stamps, place.root / "experiments" / "t1.yaml", place.root / "reference" / "published.csv"):
         os.utime(path, (ahead, ahead))
     assert "rule train" not in place.again()
 

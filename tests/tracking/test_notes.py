@@ -15,6 +15,7 @@ from tests.tracking.conftest import Trained, finish, names, track, until
 from tests.verbs import done, fedshift
 
 
+@pytest.mark.slow
 def test_the_note_of_a_workflow_links_its_views_and_its_finished_tables(
     trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

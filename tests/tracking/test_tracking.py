@@ -129,6 +129,7 @@ def test_a_store_in_trouble_is_told_within_seconds_and_nothing_is_lost(
         complete(server.database, project, runs)
 
 
+@pytest.mark.slow
 def test_a_failed_run_is_failed_with_its_reason_until_a_retry_finishes_it(
     trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,14 +27,7 @@ from fedshift.analysis.verdicts import judge
 from fedshift.common.errors import unknown
 from fedshift.common.registry import get
 from fedshift.experiments.axes import NONE
-from fedshift.experiments.column import (
-    COUNTED,
-    Column,
-    column,
-    measured_on_clients,
-    quantity,
-    recorded,
-)
+from fedshift.experiments.column import COUNTED, Column, column, measured_on_clients, quantity, recorded
 from fedshift.experiments.protocols import Rule
 from fedshift.experiments.schema import METRIC, Experiment, Table
 from fedshift.storage.workspace import Workspace

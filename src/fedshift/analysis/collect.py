@@ -12,16 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from fedshift.analysis.collected import (
-    ARCHIVE,
-    COLUMNS,
-    COSTS,
-    OWN,
-    RUNS,
-    Collected,
-    beside,
-    read,
-)
+from fedshift.analysis.collected import ARCHIVE, COLUMNS, COSTS, OWN, RUNS, Collected, beside, read
 from fedshift.archive.file import finished as finished_at
 from fedshift.archive.machine import hardware
 from fedshift.archive.store import stand_in
@@ -282,10 +273,7 @@ def write(
     """
     whole = pa.schema([*runs.schema, *schema], metadata)
     waiting: list[pa.Table] = []
-    with (
-        atomic_path(path) as temporary,
-        pq.ParquetWriter(temporary, whole, compression="zstd") as writer,
-    ):
+    with atomic_path(path) as temporary, pq.ParquetWriter(temporary, whole, compression="zstd") as writer:
         for after, source in enumerate(sources, 1):
             waiting.append(read(source))
             if sum(map(len, waiting)) >= ROWS_A_GROUP or after == len(sources):

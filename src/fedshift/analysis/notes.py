@@ -50,11 +50,7 @@ COLUMNS = {
 }
 FEW = 10  # domains or classes that a note names
 STAGES = {"post_agg": "after aggregation", "post_train": "after local training"}
-AVERAGES = {
-    "size": "by training images",
-    "uniform": "uniform",
-    "own": "by the method's rule",
-}
+AVERAGES = {"size": "by training images", "uniform": "uniform", "own": "by the method's rule"}
 BN = {"averaged": "averaged like weights", "local": "local to each client", "none": "no batch normalisation"}
 
 

@@ -88,13 +88,14 @@ def footnotes(tables: Sequence[pd.DataFrame]) -> list[str]:
     if not tables:
         return []
     cells, lines = pd.concat([table[["method", *FOOTNOTES]].astype(str) for table in tables]), []
+    every = cells["method"].nunique()
     for name, sentence in FOOTNOTES.items():
-        texts = cells[name].str.split("; ") if name == "differs" else cells[name]
-        remarks = cells.assign(text=texts).explode("text").query("text != ''")
-        methods = remarks.groupby("text", sort=False)["method"].unique()
-        every = cells["method"].nunique()
+        methods: dict[str, dict[str, None]] = {}  # by reason
+        for method, text in zip(cells["method"], cells[name], strict=True):
+            for reason in filter(None, text.split("; ") if name == "differs" else [text]):
+                methods.setdefault(reason, {})[method] = None
         listed = [
-            f"{text}" if len(of) == every else f"{text} ({', '.join(of)})" for text, of in methods.items()
+            reason if len(of) == every else f"{reason} ({', '.join(of)})" for reason, of in methods.items()
         ]
         lines += [sentence.format("; ".join(listed))] if listed else []
     return lines

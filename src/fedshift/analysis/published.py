@@ -27,14 +27,7 @@ from fedshift.common.files import dotted, read_rows
 from fedshift.common.yaml_file import read
 from fedshift.experiments.column import column
 from fedshift.experiments.expand import expand
-from fedshift.experiments.protocols import (
-    Partial,
-    Protocol,
-    Space,
-    merge,
-    printed_grid,
-    protocol,
-)
+from fedshift.experiments.protocols import Partial, Protocol, Space, merge, printed_grid, protocol
 from fedshift.experiments.schema import FIELD, HELD_OUT, AxisValues, Experiment, Table
 from fedshift.spec import Closed, RunSpec, closed
 from fedshift.spec.resolve import complete

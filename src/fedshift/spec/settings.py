@@ -125,8 +125,7 @@ class Partition(Closed):
         "validation images.",
     )
     split: Literal["random", "official"] = Field(
-        "random",
-        description="Whether samples are split at random by `fractions`, or by the official lists.",
+        "random", description="Whether samples are split at random by `fractions`, or by the official lists."
     )
     groups: Literal["apart", "together"] | Groups = Field(
         "apart",
@@ -265,8 +264,7 @@ class Local(Closed):
         description="L2 penalty: this factor times the weights is added to the gradient, in both optimisers.",
     )
     optimizer_state: Literal["reset", "persist"] = Field(
-        "reset",
-        description="Whether a client's optimiser state is reset in each round or persists.",
+        "reset", description="Whether a client's optimiser state is reset in each round or persists."
     )
     clip: float | None = Field(
         None,

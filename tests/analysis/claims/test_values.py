@@ -121,8 +121,7 @@ def test_what_curves_say(project: Project, rounds: str, metric: str, difference:
 
 
 @pytest.mark.parametrize(
-    ("metric", "mean", "late"),
-    [("rounds_to.ood=55", 3 - 5, 2), ("rounds_to.ood=90", 0, 4)],
+    ("metric", "mean", "late"), [("rounds_to.ood=55", 3 - 5, 2), ("rounds_to.ood=90", 0, 4)]
 )
 def test_a_run_that_never_gets_there_is_later_than_one_that_does(
     project: Project, metric: str, mean: float, late: int

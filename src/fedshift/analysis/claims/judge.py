@@ -36,14 +36,7 @@ from typing import Any
 import pandas as pd
 
 from fedshift.analysis.cells import of_runs
-from fedshift.analysis.claims.comparison import (
-    Comparison,
-    Printed,
-    bounds,
-    comparisons,
-    named,
-    on_print,
-)
+from fedshift.analysis.claims.comparison import Comparison, Printed, bounds, comparisons, named, on_print
 from fedshift.analysis.clients import recorded_by_round
 from fedshift.analysis.collected import Collected, is_there, read
 from fedshift.analysis.quantities import curves
