@@ -170,7 +170,11 @@ def pickled(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("harm", "message"),
-    [(cut, "is not whole"), (pickled, "is not whole"), (foreign, "belongs to run another")],
+    [
+        (cut, "is not whole"),
+        pytest.param(pickled, "is not whole", marks=pytest.mark.slow),
+        pytest.param(foreign, "belongs to run another", marks=pytest.mark.slow),
+    ],
 )
 def test_a_checkpoint_that_cannot_be_used(
     project: Path, monkeypatch: pytest.MonkeyPatch, harm: Callable[[Path], None], message: str

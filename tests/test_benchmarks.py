@@ -31,6 +31,7 @@ def test_none_hides_a_module_of_pythons() -> None:
     assert len(names) > 5 and not names & sys.stdlib_module_names
 
 
+@pytest.mark.slow
 def test_pairs_prints_the_differences_of_archived_runs(tmp_path: Path) -> None:
     for name in ("experiments", "reference", "results-archive"):
         shutil.copytree(ROOT / name, tmp_path / name)
@@ -60,6 +61,7 @@ def test_the_check_of_a_gpu_plays_on_a_cpu_and_can_fail(tmp_path: Path) -> None:
     assert "| digits | fp32 | " in report and "digits_cnn,32,cpu,fp32," in report and "| 1 | " in report
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
 def test_without_a_gpu_it_says_so() -> None:
     done = subprocess.run(GPU_CHECK, cwd=ROOT, capture_output=True, text=True)

@@ -20,7 +20,7 @@ from fedshift.common.files import write_json
 from fedshift.experiments.expand import expand
 from fedshift.experiments.load import load
 from tests.conftest import ROOT
-from tests.verbs import done, fedshift
+from tests.verbs import done, fedshift, refused
 
 from .conftest import Project, accuracy, changed
 
@@ -149,8 +149,10 @@ def test_an_absent_experiment_is_named_and_none_at_all_is_a_mistake(written: Wri
     assert "results/report/toy/index.html" in done(fedshift(workspace.root, "report", "toy"))
     chosen = fedshift(workspace.root, "report", "toy", "--set", "mine")
     assert "results/report/mine/index.html" in done(chosen)
+    refused(fedshift(workspace.root, "report", "toy", "--set", "../../mine"), "not below results/report")
 
 
+@pytest.mark.slow
 def test_a_wheel_holds_every_template(tmp_path: Path) -> None:
     source = tmp_path / "source"
     shutil.copytree(ROOT / "src", source / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))

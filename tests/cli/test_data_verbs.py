@@ -25,6 +25,7 @@ def by_hand(root: Path, **division: object) -> Result:
     return fedshift(root, "partition", "--spec", str(file))
 
 
+@pytest.mark.slow
 def test_digits_from_fetch_to_partition(tmp_path: Path) -> None:
     assert "nothing to fetch" in fedshift(tmp_path, "fetch", "digits").output
     for verb in ("verify", "prepare"):

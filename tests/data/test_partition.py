@@ -299,6 +299,7 @@ def test_other_schemes_deal_the_same_on_every_machine(scheme: str, expected: str
     assert columns_hash(table)[:16] == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scheme", "params"),
     [("clients_per_domain", {"clients": 10_002}), ("domains_per_client", {"clients": 10_000, "d": 2})],

@@ -22,6 +22,7 @@ def office(shared: Path) -> Path:
     return shared / "data" / "office_caltech10"
 
 
+@pytest.mark.slow
 def test_pacs_matches_its_manifest_and_fdse_sizes(workspace: Workspace, shared: Path) -> None:
     fetch(workspace, "pacs", source=shared / "data" / "pacs", say=lambda _: None)
     verify(workspace, "pacs")
@@ -52,6 +53,7 @@ def test_office_caltech10_counts_duplicates_and_grey_images(office: Path) -> Non
     assert grey.ndim == 3 and (grey[..., 0] == grey[..., 2]).all()
 
 
+@pytest.mark.slow
 def test_office_caltech10_is_prepared_and_divided_as_fdse_does(workspace: Workspace, office: Path) -> None:
     """One command for each step, and none does its work twice."""
     workspace.root.mkdir()

@@ -111,6 +111,7 @@ def verb(workspace: Workspace, *arguments: str) -> Result:
     return CliRunner().invoke(main, ["--root", str(workspace.root), *arguments])
 
 
+@pytest.mark.slow
 def test_train_refuses_such_a_run_at_once_for_good_and_says_what_to_fetch(planned) -> None:
     """Before it looks for images, which are not divided here; trained after the fetch, when it is asked for again."""
     workspace, runs = planned

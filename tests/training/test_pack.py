@@ -133,6 +133,7 @@ if "train-pack" in sys.orig_argv:
 """
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_torch_is_imported_is_no_failure_of_the_run(project: Path, tmp_path: Path) -> None:
     """It was recorded as one for good, without a word of Ctrl-C, and the next call left the run out."""
     (project / "experiments" / "one.yaml").write_text(ONE)

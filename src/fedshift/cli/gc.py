@@ -28,6 +28,9 @@ def command(workspace: Workspace, deleting: bool, unused: bool) -> None:
     changed since. Runs of no experiment are only counted, unless --unused is given. Running jobs, tables,
     figures and collected metrics stay.
     """
+    if not workspace.has_runs():
+        click.echo("Nothing is left over: there is no run below results/.")
+        return
     path = plan(workspace, read_request(workspace, tuple(_wanted(workspace))))
     found = list(garbage(workspace, planfile.runs(path)))
     leftovers = [directory for directory in found if unused or directory.why != UNUSED]

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
+from tqdm import tqdm
+
 from fedshift.common.files import canonical_json, sha256
 from fedshift.experiments.expand import evaluations, expand, planned
 from fedshift.experiments.load import load
@@ -34,7 +36,8 @@ def plan(workspace: Workspace, request: Request) -> Path:
     experiments = [load(workspace, name) for name in request.experiments]
     runs, images = dict[str, Run](), dict[str, Images]()
     cells, evaluated = list[Cell](), list[Evaluated]()
-    for experiment in experiments:
+    few = len(experiments) < 10
+    for experiment in tqdm(experiments, "planning", leave=False, disable=few or None):  # not in logs
         expanded = planned(workspace, experiment) if experiment.train else []
         if experiment.name.endswith(TUNING):  # a search covers every run of its experiment
             of = load(workspace, experiment.name.removesuffix(TUNING))
