@@ -241,7 +241,7 @@ def report(workspace: Workspace, names: tuple[str, ...], folder: str | None) -> 
     from fedshift.analysis.report import write
 
     if folder and not workspace.report(folder).resolve().is_relative_to(workspace.report("").resolve()):
-        raise FedshiftError("--set", f"'{folder}' is not below results/report", "Give a name, such as `mine`.")
+        raise FedshiftError("--set", f"'{folder}' is not below results/report", "Give a name: mine.")
     experiments = read_request(workspace, names).experiments
     present(workspace, experiments)
     single = [group[0] for group in (names, experiments) if len(group) == 1]
