@@ -22,6 +22,8 @@ from tests.faults.disk import mounted, why_none
 from tests.training.test_run import MACHINE, spec_of
 from tests.verbs import done, fedshift, refused
 
+pytestmark = pytest.mark.slow
+
 # ---- images
 
 
@@ -170,11 +172,7 @@ def pickled(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("harm", "message"),
-    [
-        (cut, "is not whole"),
-        pytest.param(pickled, "is not whole", marks=pytest.mark.slow),
-        pytest.param(foreign, "belongs to run another", marks=pytest.mark.slow),
-    ],
+    [(cut, "is not whole"), (pickled, "is not whole"), (foreign, "belongs to run another")],
 )
 def test_a_checkpoint_that_cannot_be_used(
     project: Path, monkeypatch: pytest.MonkeyPatch, harm: Callable[[Path], None], message: str

@@ -24,6 +24,8 @@ from tests.verbs import done, fedshift, refused
 
 from .conftest import Project, accuracy, changed
 
+pytestmark = pytest.mark.slow
+
 TEMPLATES = ROOT / "src" / "fedshift" / "analysis" / "templates"
 
 
@@ -152,7 +154,6 @@ def test_an_absent_experiment_is_named_and_none_at_all_is_a_mistake(written: Wri
     refused(fedshift(workspace.root, "report", "toy", "--set", "../../mine"), "not below results/report")
 
 
-@pytest.mark.slow
 def test_a_wheel_holds_every_template(tmp_path: Path) -> None:
     source = tmp_path / "source"
     shutil.copytree(ROOT / "src", source / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))

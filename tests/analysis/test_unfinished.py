@@ -12,6 +12,8 @@ from tests.verbs import done, fedshift, refused
 
 from .conftest import Project, accuracy
 
+pytestmark = pytest.mark.slow
+
 METHODS, DOMAINS = ("fedavg", "fedbn", "ditto"), ("ink", "outline", "plain")
 FINISHED = {("fedavg", target) for target in DOMAINS}
 HALF = FINISHED | {("fedbn", "ink"), ("fedbn", "plain"), ("ditto", "outline")}

@@ -23,6 +23,8 @@ from tests.archive.test_compare import lower
 from tests.conftest import ROOT, Edit
 from tests.verbs import done, fedshift, refused
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def clone(here: Workspace, tmp_path: Path) -> Workspace:
@@ -225,7 +227,6 @@ def test_what_a_merge_left_is_told_and_cleared(here: Workspace) -> None:
     assert not old.path.exists() and len(store.files(here)) == 2
 
 
-@pytest.mark.slow
 def test_the_projects_own_archive_is_whole() -> None:
     done(fedshift(ROOT, "archive", "--check"))
 

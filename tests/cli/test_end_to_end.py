@@ -19,7 +19,7 @@ TINY = {
 }
 
 
-@pytest.mark.parametrize(("lr", "learns"), [(0.2, True), (0.0, False)])
+@pytest.mark.parametrize(("lr", "learns"), [(0.2, True), pytest.param(0.0, False, marks=pytest.mark.slow)])
 def test_an_experiment_by_the_verbs(project: Path, lr: float, learns: bool) -> None:
     """With a learning rate it reaches six times chance on the clients and three times on the held-out
     domain; with none it does not.

@@ -17,6 +17,8 @@ from fedshift.storage.workspace import Workspace
 from tests.data.conftest import plant
 from tests.verbs import fedshift, refused
 
+pytestmark = pytest.mark.slow
+
 CLI = Path(cli.__file__).parent
 
 

@@ -23,8 +23,9 @@ from tests.conftest import clone
 from tests.once import once
 from tests.verbs import fedshift as verb
 
+pytestmark = pytest.mark.slow
+
 SMALL: dict[str, Any] = {"data.prepare.px": 16, "data.input_px": 16}
-EACH_COMMIT = ("fedavg", "fdse")  # one model; a block of its own
 WITHOUT_FEDSHIFT = """\
 import sys, json, numpy, torch, onnxruntime
 images = numpy.load(sys.argv[1])
@@ -68,12 +69,7 @@ def accuracy(labels: list[str], classes: list[str]) -> float:
     return float(np.mean([label == truth for label, truth in zip(labels, classes, strict=True)]))
 
 
-METHODS = [
-    pytest.param(name, marks=() if name in EACH_COMMIT else pytest.mark.slow) for name in names("methods")
-]
-
-
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", names("methods"))
 def test_every_method_gives_back_what_was_tested(method: str, home: Path, tmp_path: Path) -> None:
     settings = SMALL | (
         {"method.params.space": "rgb"} if method == "ccst" else {}

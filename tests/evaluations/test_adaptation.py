@@ -25,6 +25,8 @@ from fedshift.training.run import Machine, train
 from tests.conftest import clone
 from tests.verbs import done, fedshift, refused
 
+pytestmark = pytest.mark.slow
+
 CPU = torch.device("cpu")
 
 

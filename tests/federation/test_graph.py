@@ -25,6 +25,8 @@ from fedshift.testing.toys import diagnosed, finish, method, small, spec, tensor
 from fedshift.training.device import environment
 from fedshift.training.run import Machine
 
+pytestmark = pytest.mark.slow
+
 ADAM = {"optimizer": "adam", "lr": 1e-3}
 SGD = {"optimizer": "sgd", "lr": 0.05, "momentum": 0.9, "weight_decay": 1e-3}
 STEADY = [name for name in names("methods") if method(name).steadiness]
@@ -124,17 +126,12 @@ def same(one: Any, other: Any) -> bool:
     )
 
 
-EACH_COMMIT = ("ditto", "fdse", "fedrd", "scaffold")  # those that keep something between steps
-METHODS = [pytest.param(name, marks=() if name in EACH_COMMIT else pytest.mark.slow) for name in STEADY]
-
-
 @pytest.mark.parametrize("local", [ADAM, SGD], ids=["adam", "sgd"])
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", STEADY)
 def test_a_steady_method_trains_the_same(name: str, local: dict[str, Any]) -> None:
     assert same(trained(method(name), FalseGraph, **local), trained(method(name), None, **local))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("name", "hp"), VARIANTS)
 def test_so_do_its_variants(name: str, hp: dict[str, Any]) -> None:
     assert same(trained(method(name, **hp), FalseGraph), trained(method(name, **hp), None))

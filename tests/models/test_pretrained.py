@@ -24,6 +24,8 @@ from fedshift.storage.workspace import Workspace
 from fedshift.testing import toys
 from fedshift.training.assemble import assemble, read
 
+pytestmark = pytest.mark.slow
+
 PUBLISHED = [
     name for name in registry.names("models")
     if any(":" not in file for file in registry.get("models", name).weights.values())

@@ -28,8 +28,9 @@ from tests.tracking.conftest import Trained, complete, finish, names, rows, stor
 from tests.tracking.server import Postgres, Server
 from tests.verbs import done, fedshift, refused
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
+
 def test_everything_arrives_once_though_the_server_is_down_at_first_and_killed_later(
     trained: Trained, tmp_path: Path, each_server: Server
 ) -> None:
@@ -85,7 +86,6 @@ class Broken(BaseHTTPRequestHandler):
         pass
 
 
-@pytest.mark.slow
 def test_parameters_at_their_default_are_parameters(trained: Trained, tmp_path: Path) -> None:
     """hFedF's alpha stands in no declaration, FedProx's mu on an axis."""
     project = trained.copy(tmp_path)
@@ -100,7 +100,6 @@ def test_parameters_at_their_default_are_parameters(trained: Trained, tmp_path: 
     assert not any(method == "fedprox" and key == "method.params.mu" for method, key, _ in there)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("trouble", ["absent", "500", "hangs"])
 def test_a_store_in_trouble_is_told_within_seconds_and_nothing_is_lost(
     trained: Trained, tmp_path: Path, server: Server, trouble: str
@@ -129,7 +128,6 @@ def test_a_store_in_trouble_is_told_within_seconds_and_nothing_is_lost(
         complete(server.database, project, runs)
 
 
-@pytest.mark.slow
 def test_a_failed_run_is_failed_with_its_reason_until_a_retry_finishes_it(
     trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,7 +166,6 @@ def run_id(store: Path | str, run: Run) -> str:
     return str(rows(store, query)[0][0])
 
 
-@pytest.mark.slow
 def test_what_is_not_in_the_store_is_sent_again(trained: Trained, tmp_path: Path) -> None:
     """The database removed, a run deleted in MLflow, an experiment deleted there: what is said is what the store has."""
     from mlflow import MlflowClient
@@ -329,7 +326,6 @@ def test_a_process_of_another_user_is_not_the_workflow() -> None:
 # ---- a follower that writes to PostgreSQL itself, without a server between
 
 
-@pytest.mark.slow
 def test_the_database_is_killed_and_every_point_arrives_once(
     trained: Trained, tmp_path: Path, postgres: Postgres
 ) -> None:
@@ -351,7 +347,6 @@ def test_the_database_is_killed_and_every_point_arrives_once(
     complete(postgres.uri, project, runs)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("refusal", ["no such role", "no such database", "away"])
 def test_a_database_that_refuses_is_told_in_its_own_words(
     trained: Trained, tmp_path: Path, postgres: Postgres, refusal: str

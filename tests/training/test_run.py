@@ -31,6 +31,8 @@ from tests import killed
 from tests.common.test_files import end, held
 from tests.conftest import ROOT, Edit
 
+pytestmark = pytest.mark.slow
+
 MACHINE = Machine(torch.device("cpu"), 1, checkpoint_seconds=0)
 
 
@@ -106,7 +108,6 @@ def rounds_in(path: Path) -> int:
         return int(json.loads(file.metadata()["values"])["round"])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("method", ["fedbn", "fdse", "scaffold", "ditto"])
 def test_killed_anywhere_it_goes_on_bit_for_bit(
     method: str, project: Path, digits: Path, monkeypatch: pytest.MonkeyPatch
@@ -243,7 +244,6 @@ def test_segments_are_immutable_and_merge_to_the_metrics(project: Path) -> None:
         pd.testing.assert_frame_equal(merged, pd.read_parquet(run / f"{name}.parquet"))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("torn", ["summary.json", "checkpoint.safetensors"])
 def test_what_starts_anew_records_each_round_once(torn: str, project: Path) -> None:
     """Segments of the life before, which end at other rounds, are not merged with the new ones."""
