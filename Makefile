@@ -28,7 +28,8 @@ $(INSTALLED): pyproject.toml constraints.txt
 	done)
 	if [ -z "$$python" ]; then echo "No Python 3.11 or newer on PATH: install one, then run make again." >&2; exit 1; fi
 	if ! $(PYTHON) -c '' 2>/dev/null; then $$python -m venv --clear $(VENV); fi
-	$(PYTHON) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[dev]'
+	$(PYTHON) -m compileall -qq -j 0 $(VENV)/lib || true # on all cores; pip uses one. Some packages have templates that are no Python
 	touch $@
 	echo "set-up: $$((SECONDS - begin)) s"
 
