@@ -21,9 +21,7 @@ class Heatmap(Differences):
 
     def plot(self, workspace: Workspace, collected: Collected) -> Plot:
         frame, order = self._differences(collected)
-        means = frame[frame["target"] != MEAN].groupby("method")["y"].mean()
-        methods = means.sort_values(ascending=False, kind="stable").index
-        metric = base.in_words(self.params.metric)
+        metric, domains = base.in_words(self.params.metric), frame.groupby("panel")["target"].nunique()
         better, worse = ("red", "blue") if lower_is_better(self.params.metric) else ("blue", "red")
         return Plot(
             f"{metric[0].upper()}{metric[1:]} minus that of {self.params.to}{self._unit}",
@@ -31,7 +29,7 @@ class Heatmap(Differences):
             Axis(),
             Axis(),
             note=f"mean over seeds of paired differences; {better}: better, {worse}: worse",
-            size=(COLUMN * max(frame.groupby("panel")["target"].nunique()), 0.3 + LINE * len(methods)),
+            size=(COLUMN * max(domains), 0.3 + LINE * len(order["method"])),
             heat=True,
-            order={"panel": order["panel"], "label": [*methods], "x": [*order["target"], MEAN]},
+            order={"panel": order["panel"], "label": order["method"], "x": [*order["target"], MEAN]},
         )
