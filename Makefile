@@ -61,7 +61,7 @@ test-all: $(INSTALLED) ## run the other tests; those whose programs (Slurm, Chro
 	@$(PYTEST) $(SAMPLE) -m '$(LONG)'
 
 test-isa: $(INSTALLED) ## a tenth of the numeric tests, others for each commit, by AVX2 and by no vector unit (SHARE=1: all)
-	@export SAMPLE_KEY=$${SAMPLE_KEY:-$$(git rev-parse HEAD 2>/dev/null || date +%F)} SAMPLE_SHARE=$${SHARE:-0.1}
+	@export SAMPLE_KEY=$$(git rev-parse HEAD 2>/dev/null || date +%F) SAMPLE_SHARE=$${SHARE:-0.1}
 	for isa in "avx2 AVX2" "default SSE41"; do
 	  ATEN_CPU_CAPABILITY=$${isa% *} ONEDNN_MAX_CPU_ISA=$${isa#* } $(PYTEST) -p tests.sample \
 	    tests/methods tests/models tests/federation tests/contract tests/evaluations

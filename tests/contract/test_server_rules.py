@@ -1,12 +1,8 @@
 """What holds for the server's rule of every method (and for which it does not, with the reason): walks the registry."""
 
-import pytest
-
 from fedshift.common.registry import names
 from fedshift.testing.contract import ServerRuleContract
 from fedshift.testing.toys import method
-
-pytestmark = pytest.mark.slow
 
 METHODS = tuple(names("methods"))
 GENERATED = {name: "clients' models are generated" for name in METHODS if method(name).generates}

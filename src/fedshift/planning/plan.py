@@ -36,8 +36,7 @@ def plan(workspace: Workspace, request: Request) -> Path:
     experiments = [load(workspace, name) for name in request.experiments]
     runs, images = dict[str, Run](), dict[str, Images]()
     cells, evaluated = list[Cell](), list[Evaluated]()
-    few = len(experiments) < 10
-    for experiment in tqdm(experiments, "planning", leave=False, disable=few or None):  # not in logs
+    for experiment in tqdm(experiments, "planning", leave=False, delay=2, disable=None):  # None: not in logs
         expanded = planned(workspace, experiment) if experiment.train else []
         if experiment.name.endswith(TUNING):  # a search covers every run of its experiment
             of = load(workspace, experiment.name.removesuffix(TUNING))

@@ -208,10 +208,7 @@ def test_pairs_are_named_by_the_axes_that_vary() -> None:
     assert estimate(pairs)["pairs"] == {"a": 10, "b": 20}
     assert estimate(pairs[:1])["pairs"] == {"1, a": 10}
     assert estimate(pairs.assign(d=[1, 2]))["pairs"] == {"1, a": 10, "2, b": 20}
-    assert estimate(pairs.assign(target=["", "b"]))["pairs"] == {
-        "": 10,
-        "b": 20,
-    }  # an empty value is one, too
+    assert estimate(pairs.assign(target=["", "b"]))["pairs"] == {"": 10, "b": 20}  # an empty value is one
 
 
 def runs_of(values: list[float], **axes: list[Any]) -> pd.DataFrame:
